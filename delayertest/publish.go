@@ -181,7 +181,11 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	due := d.now().Add(wait)
 	switch earlier := n.due.Sub(due); {
 	case earlier > 0 && earlier >= d.limits.Resolution:
-		return "", notLater(op, earlier)
+		return "", &delayer.Error{
+			Op: op, Backend: name, Kind: delayer.ErrOutOfRange,
+			Cause: fmt.Errorf("that is %v before the time of the ticket, and a message can only be postponed", earlier),
+			Hint:  "to make a message earlier: Cancel, and Schedule it anew",
+		}
 	case earlier >= 0:
 		return t, nil
 	}
@@ -225,15 +229,6 @@ func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (named,
 // ofTicket makes errors about a ticket.
 func ofTicket(op string) func(kind, cause error) error {
 	return func(kind, cause error) error { return failure(op, delayer.Message{}, kind, cause) }
-}
-
-// notLater refuses a Postpone to an earlier time.
-func notLater(op string, earlier time.Duration) error {
-	return &delayer.Error{
-		Op: op, Backend: name, Kind: delayer.ErrOutOfRange,
-		Cause: fmt.Errorf("that is %v before the time of the ticket, and a message can only be postponed", earlier),
-		Hint:  "to make a message earlier: Cancel, and Schedule it anew",
-	}
 }
 
 func (b *broker) newTicket(n named) delayer.Ticket {

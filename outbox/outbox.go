@@ -58,11 +58,18 @@ func Enqueue(ctx context.Context, tx Execer, exchange, key string, delay time.Du
 	if delay < 0 {
 		return refuse(delayer.ErrOutOfRange, fmt.Errorf("%v is negative", delay))
 	}
-	if err := validate(exchange, key, &msg); err != nil {
+	// No broker is known here: a priority or a size that only some accept fails in the relay.
+	if err := message.Validate(exchange, key, &msg, message.Limits{User: msg.UserId, MaxPriority: 255}); err != nil {
 		return refuse(delayer.ErrInvalid, err)
 	}
+	if !namesReadable(msg.Headers) {
+		return refuse(delayer.ErrInvalid, errors.New("a header's name is not UTF-8: rename it"))
+	}
 	msg.MessageId = cmp.Or(msg.MessageId, rand.Text())
-	text, err := json.Marshal(envelopeOf(exchange, key, &msg))
+	text, err := json.Marshal(envelope{
+		Exchange: messagejson.Text(exchange), Key: messagejson.Text(key),
+		Properties: messagejson.PropertiesOf(&msg), Headers: messagejson.Headers(msg.Headers),
+	})
 	if err != nil {
 		return refuse(delayer.ErrInvalid, err)
 	}
@@ -74,18 +81,6 @@ func Enqueue(ctx context.Context, tx Execer, exchange, key string, delay time.Du
 	// no JSON.
 	if _, err := tx.Exec(ctx, enqueue, string(text), body, microseconds(delay)); err != nil {
 		return fmt.Errorf("outbox: enqueue: %w", tables.Explain(err))
-	}
-	return nil
-}
-
-// validate knows no broker: a priority or a size that only some brokers accept fails in the relay.
-func validate(exchange, key string, msg *amqp091.Publishing) error {
-	limits := message.Limits{User: msg.UserId, MaxPriority: 255}
-	if err := message.Validate(exchange, key, msg, limits); err != nil {
-		return err
-	}
-	if !namesReadable(msg.Headers) {
-		return errors.New("a header's name is not UTF-8: rename it")
 	}
 	return nil
 }
@@ -124,13 +119,6 @@ type envelope struct {
 	Key        messagejson.Text       `json:"routing_key"`
 	Properties messagejson.Properties `json:"properties"`
 	Headers    messagejson.Headers    `json:"headers"`
-}
-
-func envelopeOf(exchange, key string, msg *amqp091.Publishing) envelope {
-	return envelope{
-		Exchange: messagejson.Text(exchange), Key: messagejson.Text(key),
-		Properties: messagejson.PropertiesOf(msg), Headers: messagejson.Headers(msg.Headers),
-	}
 }
 
 // A row is a message in the table.

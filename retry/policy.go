@@ -221,7 +221,10 @@ func (p planner) decide(s attempt.State, now time.Time, err error) decision {
 	}
 	asked, ok := waitOf(err)
 	if !ok {
-		asked = p.jitter(p.policy.interval(s.Failures))
+		asked = p.policy.interval(s.Failures)
+		if p.policy.Jitter > 0 {
+			asked -= time.Duration(p.policy.Jitter * p.chance() * float64(asked))
+		}
 	}
 	wait, err := message.RoundUp(asked, p.limits)
 	if err != nil {
@@ -250,12 +253,4 @@ func (p Policy) interval(failures int) time.Duration {
 		return longest
 	}
 	return time.Duration(wait)
-}
-
-// jitter shortens a wait at random.
-func (p planner) jitter(wait time.Duration) time.Duration {
-	if p.policy.Jitter == 0 {
-		return wait
-	}
-	return wait - time.Duration(p.policy.Jitter*p.chance()*float64(wait))
 }

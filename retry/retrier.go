@@ -219,8 +219,15 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	pauses := pace.Backoff{First: firstPause, Longest: longestPause}
 	for {
 		err := r.publish(held, f)
-		if err == nil {
-			r.report(f)
+		attrs := []any{f.name, "attempt", f.state.Failures, "error", f.state.LastError()}
+		switch {
+		case err == nil && f.decision.park != "":
+			r.cfg.Logger.Warn("a message is parked", append(attrs, "parked", r.cfg.Parked, "reason", f.state.Reason)...)
+			r.handled(f.event, delayer.Parked)
+			return true
+		case err == nil:
+			r.cfg.Logger.Info("a message will be retried", append(attrs, "in", f.decision.wait)...)
+			r.handled(f.event, delayer.Retried)
 			return true
 		}
 		if !over() {
@@ -234,18 +241,6 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 			return false
 		}
 	}
-}
-
-// report tells whether a failed message is retried or parked.
-func (r *Retrier) report(f *failure) {
-	attrs := []any{f.name, "attempt", f.state.Failures, "error", f.state.LastError()}
-	if f.decision.park != "" {
-		r.cfg.Logger.Warn("a message is parked", append(attrs, "parked", r.cfg.Parked, "reason", f.state.Reason)...)
-		r.handled(f.event, delayer.Parked)
-		return
-	}
-	r.cfg.Logger.Info("a message will be retried", append(attrs, "in", f.decision.wait)...)
-	r.handled(f.event, delayer.Retried)
 }
 
 // publish publishes a retry, or parks the message, and returns nil once that is confirmed. A

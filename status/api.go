@@ -110,8 +110,8 @@ func (r *Reader) askControllers(ctx context.Context, backends []Backend) error {
 				if each[name] == nil {
 					each[name] = &Controller{Connection: name, User: c.Channel.User}
 				}
-				if q.Intake {
-					each[name].Leads = c.leads()
+				if one := c.Activity == "single_active"; q.Intake && (one || c.Activity == "waiting") {
+					each[name].Leads = &one // of other intakes all consumers work
 				}
 			}
 		}
@@ -165,19 +165,6 @@ type consumer struct {
 		Connection string `json:"connection_name"`
 		User       string `json:"user"`
 	} `json:"channel_details"`
-}
-
-// leads reports whether a consumer of the intake gets its messages, or nil if all of them do.
-func (c consumer) leads() *bool {
-	var leads bool
-	switch c.Activity {
-	case "single_active":
-		leads = true
-	case "waiting":
-	default:
-		return nil
-	}
-	return &leads
 }
 
 // apiQueue is a queue as the API lists it.

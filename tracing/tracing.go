@@ -140,14 +140,25 @@ func (d *traced) begin(ctx context.Context, m *delayer.Message) (context.Context
 			semconv.MessagingOperationName("publish"), semconv.MessagingOperationTypeSend,
 			delayKey.Float64(m.Delay.Seconds()),
 		))
-	msg.Headers = d.tracer.inject(ctx, msg.Headers)
+	fresh := make(amqp091.Table, len(msg.Headers)+2) // the caller's table stays as it is
+	maps.Copy(fresh, msg.Headers)
+	for _, field := range d.tracer.propagator.Fields() {
+		delete(fresh, field)
+	}
+	d.tracer.propagator.Inject(ctx, headers(fresh))
+	msg.Headers = fresh
 	return ctx, span
 }
 
 func end(span trace.Span, err error) {
 	if err != nil {
+		kind := "_OTHER" // an attribute needs few values
+		var known *delayer.Error
+		if errors.As(err, &known) && known.Kind != nil {
+			kind = known.Kind.Error()
+		}
 		span.SetStatus(codes.Error, err.Error())
-		span.SetAttributes(semconv.ErrorTypeKey.String(errorType(err)))
+		span.SetAttributes(semconv.ErrorTypeKey.String(kind))
 	}
 	span.End()
 }
@@ -176,17 +187,6 @@ func (t *Tracer) Process(ctx context.Context, d *amqp091.Delivery) (context.Cont
 	return t.tracer.Start(ctx, name("process", exchange, d.RoutingKey), options...)
 }
 
-// inject returns a copy of a message's headers with the context added.
-func (t *Tracer) inject(ctx context.Context, old amqp091.Table) amqp091.Table {
-	fresh := make(amqp091.Table, len(old)+2)
-	maps.Copy(fresh, old)
-	for _, field := range t.propagator.Fields() {
-		delete(fresh, field)
-	}
-	t.propagator.Inject(ctx, headers(fresh))
-	return fresh
-}
-
 // name is the name of a span. It has no routing key, because there may be any number of keys. With
 // the default exchange the key is a queue.
 func name(operation, exchange, key string) string {
@@ -213,15 +213,6 @@ func attributes(exchange, key string, size int, id, correlation string) []attrib
 		attrs = append(attrs, semconv.MessagingMessageConversationID(correlation))
 	}
 	return attrs
-}
-
-// errorType is the kind of an error: an attribute needs few values.
-func errorType(err error) string {
-	var known *delayer.Error
-	if errors.As(err, &known) && known.Kind != nil {
-		return known.Kind.Error()
-	}
-	return "_OTHER"
 }
 
 // headers adapts a table to propagators.

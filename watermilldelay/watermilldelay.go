@@ -107,7 +107,14 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 		results = append(results, p.delayer.PublishBatch(messages[from].Context(), list[from:to])...)
 		from = to
 	}
-	return summarize(results)
+	e := &MessagesError{results}
+	switch failed := e.Unwrap(); {
+	case len(failed) == 0:
+		return nil
+	case len(results) == 1:
+		return failed[0]
+	}
+	return e
 }
 
 // same reports whether two contexts are the same. Comparing some types with == would panic.
@@ -214,18 +221,6 @@ func StringHeaders(d amqp091.Delivery) amqp091.Delivery {
 type MessagesError struct {
 	// Results has the result of each message: nil if the broker has confirmed it.
 	Results []error
-}
-
-// summarize returns nil if all messages are stored.
-func summarize(results []error) error {
-	e := &MessagesError{results}
-	switch failed := e.Unwrap(); {
-	case len(failed) == 0:
-		return nil
-	case len(results) == 1:
-		return failed[0]
-	}
-	return e
 }
 
 // Error has the first error, and says how many messages are stored.

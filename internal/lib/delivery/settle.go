@@ -154,7 +154,16 @@ func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 	case l.action == wait:
 		err = m.cfg.Delay(ctx, l.envelope, l.RoutingKey, l.remaining, message.Again(l.Delivery, m.user()))
 	case l.action == send && refusing == 0:
-		err = m.send(ctx, l)
+		// First: publishing to a missing exchange costs the channel.
+		var there Presence
+		if there, err = Exists(ctx, m.cfg.Control, l.envelope.Exchange, l.RoutingKey); err != nil {
+			return send, err
+		}
+		err = delayer.ErrUnroutable
+		if there != Gone {
+			again := message.Again(l.Delivery, m.user())
+			err = m.stage.Send(ctx, m.cfg.Control, m.cfg.Publisher, l.envelope.Exchange, l.RoutingKey, again)
+		}
 	default:
 		return keep, m.keep(ctx, l)
 	}
@@ -166,18 +175,6 @@ func (m *Mover) move(ctx context.Context, l *letter) (done action, err error) {
 		return keep, m.keep(ctx, l)
 	}
 	return l.action, err
-}
-
-// send publishes a message straight to its destination. It first checks that the destination
-// exists: publishing to a missing exchange costs the channel.
-func (m *Mover) send(ctx context.Context, l *letter) error {
-	switch there, err := Exists(ctx, m.cfg.Control, l.envelope.Exchange, l.RoutingKey); {
-	case err != nil:
-		return err
-	case there == Gone:
-		return delayer.ErrUnroutable
-	}
-	return m.stage.Send(ctx, m.cfg.Control, m.cfg.Publisher, l.envelope.Exchange, l.RoutingKey, message.Again(l.Delivery, m.user()))
 }
 
 // keep moves a message to the unroutable queue, for an operator.

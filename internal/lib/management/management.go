@@ -94,16 +94,18 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 		return fail(delayer.ErrUnavailable, err, "is the management plugin enabled, and is this its port?")
 	}
 	defer res.Body.Close() //nolint:errcheck // read only
+	const limit = 256 << 20
 	switch res.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fail(delayer.ErrAccess, refusal(res), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
+		var said struct{ Reason string }
+		_ = json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&said) // without one the status says it
+		return fail(delayer.ErrAccess, errors.New(strings.TrimSuffix(res.Status+": "+said.Reason, ": ")), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
 	case http.StatusNotFound:
 		return fail(delayer.ErrNotFound, nil, "does the virtual host exist, and is this the management API of its broker?")
 	default:
 		return fail(delayer.ErrUnavailable, errors.New(res.Status), "")
 	}
-	const limit = 256 << 20
 	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(into); err != nil {
 		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")
 	}
@@ -129,16 +131,6 @@ func (c *Client) do(req *http.Request) (*http.Response, error) {
 		case <-time.After(pauses[tries]):
 		}
 	}
-}
-
-// refusal is the reason that the API gives.
-func refusal(res *http.Response) error {
-	var said struct{ Reason string }
-	const limit = 1 << 10
-	if json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&said) != nil || said.Reason == "" {
-		return errors.New(res.Status)
-	}
-	return fmt.Errorf("%s: %s", res.Status, said.Reason)
 }
 
 // List returns all objects of a kind whose names contain a text, page by page.

@@ -54,7 +54,19 @@ func (s Schema) Apply(ctx context.Context, conn Beginner) error {
 		if err != nil {
 			return err
 		}
-		return s.applyAfter(ctx, tx, have)
+		return s.each(func(number int, name string) error {
+			if number <= have {
+				return nil
+			}
+			text, err := fs.ReadFile(s.Files, name)
+			if err == nil {
+				_, err = tx.Exec(ctx, string(text))
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("%s: migrate: %w", s.Component, err)
@@ -72,22 +84,6 @@ func begin(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
 	}
 	return pgx.BeginFunc(ctx, conn, f)
-}
-
-func (s Schema) applyAfter(ctx context.Context, tx pgx.Tx, have int) error {
-	return s.each(func(number int, name string) error {
-		if number <= have {
-			return nil
-		}
-		text, err := fs.ReadFile(s.Files, name)
-		if err == nil {
-			_, err = tx.Exec(ctx, string(text))
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	})
 }
 
 // each calls f with every file, in order.

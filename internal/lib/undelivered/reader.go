@@ -270,9 +270,20 @@ func (r *Reader) Close() {
 			q.back, _ = r.client.count(ctx, q.name) // an error ends the wait below too
 			counted[q] = true
 		}
-		if w.giveBack(limited) == nil {
-			w.of.back += w.held
-			r.settle(ctx, w.of)
+		// To close a channel is to have failed: from RabbitMQ 4.0 on that counts towards the delivery
+		// limit of a quorum queue, 20 by default, and a message beyond that is gone. From 4.3 on a nack
+		// does not count; before, see [Reader.spared]. Before 4.0 nothing has a limit by default, and a
+		// nack would put messages at the end of the queue, or into another order.
+		const all, requeue = true, true
+		if limited && w.held > 0 && w.ch.Nack(w.tag, all, requeue) != nil || w.ch.Close() != nil {
+			continue
+		}
+		w.of.back += w.held
+		for ctx.Err() == nil { // until the queue has them; someone else may take them first, which does no harm
+			if count, err := r.client.count(ctx, w.of.name); err != nil || count >= w.of.back {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
 		}
 	}
 }
@@ -284,32 +295,6 @@ func (w *window) end() error {
 	}
 	w.ended = true
 	return broker.Settle(w.ch, w.of.name, consumerTag)
-}
-
-// giveBack returns what the window holds, and ends the window. To close a channel is to have
-// failed: from RabbitMQ 4.0 on that counts towards the delivery limit of a quorum queue, 20 by
-// default, and a message beyond that is gone. From 4.3 on a nack does not count; before, see
-// [Reader.spared]. Before 4.0 nothing has a limit by default, and a nack would put messages at the
-// end of the queue, or into another order.
-func (w *window) giveBack(limited bool) error {
-	const all, requeue = true, true
-	if limited && w.held > 0 {
-		if err := w.ch.Nack(w.tag, all, requeue); err != nil {
-			return err
-		}
-	}
-	return w.ch.Close()
-}
-
-// settle waits until the queue has the returned messages, at most until ctx ends. It does no harm
-// if someone else takes them first.
-func (r *Reader) settle(ctx context.Context, q *queue) {
-	for ctx.Err() == nil {
-		if count, err := r.client.count(ctx, q.name); err != nil || count >= q.back {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
 }
 
 // DefaultLimit is the delivery limit of a quorum queue of RabbitMQ 4 that has neither an argument

@@ -23,23 +23,23 @@ type Sender struct {
 	client    *Client
 	conn      *broker.Conn
 	publisher *broker.Publisher
-	exchanges map[string]string // why nothing can be sent to an exchange, "" where it can
 	clock     *brokertime.Clock
 }
 
-// Sender opens a connection to publish on. Once an exchange is found missing, this Sender tries it
-// no more.
+// Sender opens a connection to publish on.
 func (b *Client) Sender(ctx context.Context) (*Sender, error) {
 	conn, err := broker.Dial(ctx, b.opts)
 	if err != nil {
 		return nil, err
 	}
 	publisher := broker.NewPublisher(b.opts.Backend, func() {}, conn)
-	return &Sender{client: b, conn: conn, exchanges: map[string]string{}, publisher: publisher, clock: newClock(b, publisher)}, nil
+	return &Sender{client: b, conn: conn, publisher: publisher, clock: newClock(b, publisher)}, nil
 }
 
 // Close ends the connection.
 func (s *Sender) Close() { s.publisher.Close() }
+
+const noExchange = "no such exchange"
 
 // Send publishes the message to its destination, mandatory, and returns once that is confirmed.
 // stays says why it was not, or not by all queues that it is for. With stays or an error, the
@@ -49,8 +49,14 @@ func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 		return stays, err
 	}
 	exchange, key, _ := m.Destination()
-	if stays, err = s.missing(ctx, exchange); stays != "" || err != nil {
-		return stays, err
+	if exchange != "" { // publishing to a missing one costs the channel
+		there, err := delivery.Exists(ctx, s.client.control, exchange, "")
+		if err != nil {
+			return "", err
+		}
+		if there == delivery.Gone {
+			return noExchange, nil
+		}
 	}
 	err = s.client.stage.Send(ctx, s.client.control, s.publisher, exchange, key, s.again(m))
 	if err == nil {
@@ -89,6 +95,8 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 }
 
 func (s *Sender) unfit(m *Kept, now time.Time) string {
+	frame, _, _ := s.conn.Server()
+	again := message.Again(&m.Delivery, s.conn.User())
 	switch waits := m.waits(now); {
 	case !m.Ours:
 		return "it has no header " + delayer.Header + ", so its destination is not known"
@@ -96,39 +104,12 @@ func (s *Sender) unfit(m *Kept, now time.Time) string {
 		return "its destination is an object of the Delayer's own"
 	case waits != "":
 		return waits
-	case !s.fits(m):
+	case frame > 0 && !message.Fits(&again, frame):
 		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
 	case m.UserId != "" && m.UserId != s.conn.User():
 		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
 	}
 	return ""
-}
-
-// fits reports whether a message sent again has headers that a frame can hold.
-func (s *Sender) fits(m *Kept) bool {
-	frame, _, _ := s.conn.Server()
-	again := message.Again(&m.Delivery, s.conn.User())
-	return frame <= 0 || message.Fits(&again, frame)
-}
-
-// missing asks for each exchange once: publishing to a missing one costs the channel.
-func (s *Sender) missing(ctx context.Context, exchange string) (string, error) {
-	if exchange == "" {
-		return "", nil
-	}
-	if why, known := s.exchanges[exchange]; known {
-		return why, nil
-	}
-	there, err := delivery.Exists(ctx, s.client.control, exchange, "")
-	if err != nil {
-		return "", err
-	}
-	why := ""
-	if there == delivery.Gone {
-		why = "no such exchange"
-	}
-	s.exchanges[exchange] = why
-	return why, nil
 }
 
 // refusal distinguishes what the destination says of a message from an unknown outcome. One message
@@ -144,8 +125,7 @@ func (s *Sender) refusal(exchange, key string, m *Kept, err error) (stays string
 	case errors.Is(err, delayer.ErrRefused):
 		return "a queue there refuses it: is it full? Other queues may have it, and get it again with the next retry", nil
 	case c == amqp091.NotFound:
-		s.exchanges[exchange] = "no such exchange"
-		return s.exchanges[exchange], nil
+		return noExchange, nil
 	case c == amqp091.AccessRefused:
 		return "the user may not write there: rabbitmqctl set_permissions", nil
 	}
