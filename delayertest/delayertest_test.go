@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -121,26 +120,4 @@ func TestLimits(t *testing.T) {
 	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 2*time.Hour, text("x")), delayer.ErrOutOfRange)
 	_, err := d.Schedule(t.Context(), "", "q", time.Minute, text("x"))
 	assert.ErrorIs(t, err, errors.ErrUnsupported)
-}
-
-// TestTimers: Advance works in a bubble too, beside what comes due by itself, and a slow handler
-// keeps no time from passing.
-func TestTimers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := delayertest.New(delayertest.Config{Timers: true})
-		start := time.Now()
-		handled := make(map[string]time.Duration)
-		d.Handle(func(m amqp091.Delivery) {
-			time.Sleep(time.Second)
-			handled[string(m.Body)] = time.Since(start)
-		})
-		for _, delay := range []time.Duration{2, 2, 1} {
-			require.NoError(t, d.Publish(t.Context(), "", "q", delay*time.Minute, text(fmt.Sprint(int(delay)))))
-		}
-		time.Sleep(90 * time.Second)
-		assert.Len(t, d.Waiting(), 2)
-		assert.Len(t, d.Advance(30*time.Second), 2)
-		assert.Equal(t, map[string]time.Duration{"1": 61 * time.Second, "2": 122 * time.Second}, handled)
-		assert.Equal(t, time.Now(), d.Now())
-	})
 }

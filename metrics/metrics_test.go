@@ -148,13 +148,3 @@ func TestObserver_PublishedAllocations(t *testing.T) {
 	event := delayer.PublishEvent{Backend: tiers, Exchange: "orders", Key: "k", Delay: time.Minute, Took: time.Millisecond}
 	require.Zero(t, testing.AllocsPerRun(100, func() { published(context.Background(), event) }))
 }
-
-// BenchmarkPublished is what counting adds to one Publish, beside two readings of the clock.
-func BenchmarkPublished(b *testing.B) {
-	published := metrics.New().Observer().Published
-	b.ReportAllocs()
-	for b.Loop() {
-		began := time.Now()
-		published(context.Background(), delayer.PublishEvent{Backend: tiers, Exchange: "orders", Key: "k", Took: time.Since(began)})
-	}
-}

@@ -1,16 +1,12 @@
 package objects_test
 
 import (
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lib/delivery"
-	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -111,41 +107,4 @@ func TestCompare(t *testing.T) {
 			require.Equal(t, c.want, found)
 		})
 	}
-}
-
-// TestRead: objects by name, so that no list of exchanges counts what waits in the plugin.
-func TestRead(t *testing.T) {
-	var asked []string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, _, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, "/api/"), "?")
-		asked = append(asked, path)
-		answer, known := map[string]string{
-			"bindings/%2F":         `[{"source":"p.in","destination":"p.wait","destination_type":"queue","routing_key":"a","arguments":{}},{"source":"a","destination":"b","destination_type":"exchange","routing_key":"","arguments":{"n":9007199254740993}}]`,
-			"exchanges/%2F/p.in":   `{"type":"direct","durable":true,"auto_delete":false,"internal":true,"arguments":{"alternate-exchange":"p.unroutable"}}`,
-			"queues/%2F/p.wait":    `{"type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum","x-message-ttl":1001}}`,
-			"queues/%2F/p.discard": `{"type":"classic","durable":false,"auto_delete":true,"arguments":[]}`,
-		}[path]
-		if !known {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		_, _ = w.Write([]byte(answer))
-	}))
-	defer server.Close()
-	api, err := management.New(strings.Replace(server.URL, "://", "://u:p@", 1), 0, &http.Transport{DisableKeepAlives: true})
-	require.NoError(t, err)
-	got, err := objects.Read(t.Context(), api, "/", wanted().Plan)
-	require.NoError(t, err)
-	require.Equal(t, objects.Actual{
-		Exchanges: map[string]objects.Object{"p.in": {Kind: "direct", Internal: true, Args: amqp091.Table{"alternate-exchange": "p.unroutable"}}},
-		Queues: map[string]objects.Object{
-			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
-			"p.discard": {Transient: true, AutoDelete: true, Args: amqp091.Table{}},
-		},
-		Bindings: []objects.Bound{
-			{topology.Binding{Source: "p.in", Key: "a", Target: "p.wait"}, amqp091.Table{}},
-			{topology.Binding{Source: "a", Target: "b", ToExchange: true}, amqp091.Table{"n": int64(9007199254740993)}},
-		},
-	}, got)
-	require.NotContains(t, asked, "exchanges/%2F")
-	require.NotContains(t, asked, "queues/%2F")
 }

@@ -120,7 +120,8 @@ func TestRelay_Poison(t *testing.T) {
 	b := rabbittest.Broker(t)
 	name, deliveries := queue(t, b)
 	gone := rabbittest.Prefix(t)
-	_, err := pool.Exec(t.Context(), `INSERT INTO delayer_outbox (message, body, due) VALUES ('{"headers": 7}', '', now())`)
+	_, err := pool.Exec(t.Context(), `INSERT INTO delayer_outbox (message, body, due, next_try) VALUES
+		('{"headers": 7}', '', now(), now()), ('{}', '', 'infinity', now()), ('{}', '', now(), 'infinity')`)
 	require.NoError(t, err)
 	enqueue(t, pool, gone, 0, "no such queue")
 	huge := amqp091.Publishing{MessageId: "huge", Headers: amqp091.Table{"x": strings.Repeat("x", 300_000)}}
@@ -133,18 +134,18 @@ func TestRelay_Poison(t *testing.T) {
 
 	require.Eventually(t, func() bool {
 		l, err := outbox.ReadLag(t.Context(), pool)
-		return assert.NoError(t, err) && l.Failed == 3 && l.Ready == 0
+		return assert.NoError(t, err) && l == outbox.Lag{Failed: 4, Waiting: 1}
 	}, rabbittest.Patience, 20*time.Millisecond)
 	failures, err := outbox.Failures(t.Context(), pool, 10)
 	require.NoError(t, err)
-	require.Len(t, failures, 3)
-	for at, want := range []string{"cannot be read", "unroutable", "must fit into one frame"} {
+	require.Len(t, failures, 4)
+	for at, want := range []string{"cannot be read", "due is infinite", "unroutable", "must fit into one frame"} {
 		assert.Contains(t, failures[at].Err, want)
 		assert.Positive(t, failures[at].Attempts)
 		assert.True(t, failures[at].NextTry.After(failures[at].Enqueued))
 	}
-	assert.Equal(t, "no such queue", failures[1].Message.MessageId)
-	assert.Equal(t, gone, failures[1].Key)
+	assert.Equal(t, "no such queue", failures[2].Message.MessageId)
+	assert.Equal(t, gone, failures[2].Key)
 
 	r := rabbittest.NewRig(t, b)
 	r.Declare(gone, nil) // and then it is delivered, by itself

@@ -74,6 +74,8 @@ func TestConsume_Parked(t *testing.T) {
 	forgery := func(failures any) amqp091.Table {
 		return amqp091.Table{attempt.Header: amqp091.Table{"queue": s.cfg.Queue, "failures": failures, "first": int64(-1)}}
 	}
+	counted := make(chan delayer.ParkedEvent, 100)
+	s.cfg.Observer.Parked = func(e delayer.ParkedEvent) { counted <- e }
 	calls, stop := s.consume(func(_ context.Context, d amqp091.Delivery) error {
 		switch d.MessageId {
 		case "permanent":
@@ -87,6 +89,7 @@ func TestConsume_Parked(t *testing.T) {
 		}
 		return errTest
 	})
+	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue}, rabbittest.Next(t, counted))
 	for _, c := range []struct {
 		id       string
 		headers  amqp091.Table
@@ -122,28 +125,6 @@ func TestConsume_Parked(t *testing.T) {
 	stop()
 	assert.Zero(t, s.Count(s.cfg.Queue))
 	assert.Equal(t, 1, s.Count(s.cfg.Queue+"-copy"))
-}
-
-// TestConsume_Observed: package metrics counts what is parked, also by others.
-func TestConsume_Observed(t *testing.T) {
-	t.Parallel()
-	s := newService(t, ladder())
-	parked, handled := make(chan delayer.ParkedEvent, 10), make(chan delayer.HandledEvent, 10)
-	s.cfg.Observer = delayer.Observer{
-		Parked:  func(e delayer.ParkedEvent) { parked <- e },
-		Handled: func(e delayer.HandledEvent) { handled <- e },
-	}
-	s.publish("m", nil)
-	_, stop := s.consume(failing(retry.Permanent(errTest)))
-	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue}, rabbittest.Next(t, parked))
-	e := rabbittest.Next(t, handled)
-	assert.Equal(t, delayer.Parked, e.Outcome)
-	assert.ErrorIs(t, e.Err, errTest)
-	assert.Equal(t, s.cfg.Queue, e.Queue)
-	stop()
-	_, stop = s.consume(nil)
-	assert.Equal(t, delayer.ParkedEvent{Queue: s.cfg.Queue, Messages: 1}, rabbittest.Next(t, parked))
-	stop()
 }
 
 // refusing is a Delayer that confirms nothing.
