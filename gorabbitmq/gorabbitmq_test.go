@@ -99,17 +99,6 @@ func TestPublisher_Header(t *testing.T) {
 	assert.Equal(t, []call{{"", "a", 1500 * time.Millisecond, want}, {"", "b", 1500 * time.Millisecond, want}}, r.calls)
 	assert.Len(t, given, 2, "the caller's table is not modified")
 
-	r = recorder{}
-	require.NoError(t, NewPublisher(&r).Publish(nil, []string{"a"}, rabbitmq.WithPublishOptionsHeaders(rabbitmq.Table{"x-delay": -5})))
-	assert.Equal(t, []call{{key: "a", msg: amqp091.Publishing{Headers: amqp091.Table{}}}}, r.calls)
-
-	for says, headers := range map[string]rabbitmq.Table{`"soon"`: {"x-delay": "soon"}, `"X-Delay"`: {"X-Delay": 5}} {
-		r = recorder{}
-		err := NewPublisher(&r).Publish(nil, []string{"a"}, rabbitmq.WithPublishOptionsHeaders(headers))
-		require.ErrorIs(t, err, delayer.ErrInvalid)
-		require.ErrorContains(t, err, says)
-		assert.Empty(t, r.calls)
-	}
 }
 
 func TestPublisher_SeveralKeys(t *testing.T) {

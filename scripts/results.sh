@@ -125,7 +125,10 @@ part() {
 		GOMEMLIMIT=112MiB bench "$1/change-limit" -run '^$' -bench Cancel -benchtime 1000000x "$tests/controller"
 		;;
 	retries)
-		DELAYER_TEST_ORDERS=10000 bench "$1/retries" -v -run '^TestKilled_Many$' ./examples/notify
+		for backend in binaryladder fixedtiers controller plugin; do
+			DELAYER_TEST_ORDERS=10000 DELAYER_BACKEND=$backend DELAYER_FIXEDTIERS_TIERS=1s,2s \
+				bench "$1/retries-$backend" -v -run '^TestKilled$' ./examples/notify
+		done
 		bench "$1/consume" -run '^$' -bench '^BenchmarkConsume$' -benchtime 60000x -count "$repeat" "$tests/satellites"
 		;;
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "$repeat" "$tests/satellites" ;;

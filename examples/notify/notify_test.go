@@ -49,11 +49,7 @@ func newStage(t *testing.T, answer func(order int64, attempt int) (status int), 
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		status := answer(order, attempt)
-		if status == http.StatusTooManyRequests {
-			w.Header().Set("Retry-After", "86400") // longer than any ladder here
-		}
-		w.WriteHeader(status)
+		w.WriteHeader(answer(order, attempt))
 	}))
 	t.Cleanup(partner.Close)
 	address, name := postgrestest.URL(t), rabbittest.Prefix(t)
@@ -133,7 +129,7 @@ func (s *stage) becomes(want map[string]int) {
 // before the queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
 func TestMain(m *testing.M) {
 	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{
-		Args: rabbit.DeadLetterRetry(10 * time.Second), Plugins: []string{rabbittest.DelayedMessages}, // for TestKilled_Many
+		Args: rabbit.DeadLetterRetry(10 * time.Second), Plugins: []string{rabbittest.DelayedMessages}, // for TestKilled, if asked
 	})
 }
 
@@ -190,55 +186,33 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 	return http.StatusServiceUnavailable
 }
 
-// ordersVariable makes TestKilled_Many run, with so many orders for each backend. `make results
-// PARTS=retries` sets it.
+// ordersVariable is how many orders TestKilled saves. `make results PARTS=retries` sets it, and
+// DELAYER_BACKEND, for docs/results/retries.md.
 const ordersVariable = "DELAYER_TEST_ORDERS"
 
-const onPlugin = "DELAYER_BACKEND=plugin"
-
 // TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
-// attempt is made before its time. The sweep does not run.
-func TestKilled(t *testing.T) { killed(t, 1, 50, shortLadder) }
-
-// TestKilled_Many is TestKilled for docs/results/retries.md. It logs a row of the table there for
-// each backend. Messages that the plugin loses while the broker starts are counted, and sent again
-// by the sweep.
-func TestKilled_Many(t *testing.T) {
-	text := os.Getenv(ordersVariable)
-	if text == "" {
-		t.Skip("with " + ordersVariable + "=10000 it takes some ten minutes")
+// attempt is made before its time. The sweep does not run, but for messages that the plugin loses
+// while the broker starts: they are counted.
+func TestKilled(t *testing.T) {
+	backend, onPlugin := os.Getenv("DELAYER_BACKEND"), os.Getenv("DELAYER_BACKEND") == "plugin"
+	if onPlugin {
+		rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
 	}
-	orders, err := strconv.Atoi(text)
-	require.NoError(t, err, ordersVariable)
-	const cycles = 3
-	for _, env := range [][]string{
-		{"DELAYER_BACKEND=binaryladder", shortLadder},
-		{"DELAYER_BACKEND=fixedtiers", "DELAYER_FIXEDTIERS_TIERS=1s,2s"},
-		{"DELAYER_BACKEND=controller"},
-		{onPlugin},
-	} {
-		t.Run(env[0], func(t *testing.T) {
-			if env[0] == onPlugin {
-				rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
-			}
-			killed(t, cycles, orders/cycles/faultsOfCycle, env...)
-		})
+	cycles, burst := 1, 50
+	if text := os.Getenv(ordersVariable); text != "" {
+		orders, err := strconv.Atoi(text)
+		require.NoError(t, err, ordersVariable)
+		cycles, burst = 3, orders/3/6 // six are killed in a cycle
 	}
-}
-
-// faultsOfCycle is how often something is killed in a cycle, each time after a burst of orders.
-const faultsOfCycle = 6
-
-func killed(t *testing.T, cycles, burst int, env ...string) {
 	b := rabbittest.Alone(t)
 	defer rabbittest.Evidence(t, b)
 	var c calls
 	began := time.Now()
-	s := newStage(t, c.answer, append(env, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")...)
+	s := newStage(t, c.answer, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")
 	_, err := s.pool.Exec(t.Context(), watch)
 	require.NoError(t, err)
 	relay, worker := s.keep("relay"), s.keep("worker") // kill them
-	faults := [faultsOfCycle]func(context.Context) error{worker, relay, b.Restart, worker, relay, worker}
+	faults := [...]func(context.Context) error{worker, relay, b.Restart, worker, relay, worker}
 	for range cycles {
 		for _, fault := range faults {
 			s.run("save", strconv.Itoa(burst))
@@ -253,7 +227,7 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 		return assert.NoError(t, err) && states[sent]+states[failed] == orders
 	}
 	swept := 0
-	if slices.Contains(env, onPlugin) && !within(ended) {
+	if onPlugin && !within(ended) {
 		swept = orders - states[sent] - states[failed]
 		_, err := s.pool.Exec(t.Context(), "UPDATE orders SET overdue = now()")
 		require.NoError(t, err)
@@ -296,7 +270,7 @@ func killed(t *testing.T, cycles, burst int, env ...string) {
 		return !slices.ContainsFunc(ids, func(id int64) bool { return !parked[strconv.FormatInt(id, 10)] })
 	}, patience, 20*time.Millisecond, "what has failed is parked")
 	t.Logf("%v | sent %d | failed and parked %d | sent by the sweep %d | calls %d, %d of them again | parked twice %d | parked and sent %d | took %v",
-		env[0], states[sent], states[failed], swept, c.all, c.all-len(c.made), copies-len(parked), len(parked)-len(ids), took.Round(time.Second))
+		backend, states[sent], states[failed], swept, c.all, c.all-len(c.made), copies-len(parked), len(parked)-len(ids), took.Round(time.Second))
 }
 
 // within reports whether something happens in less than patience.

@@ -233,27 +233,6 @@ func TestPermissions_Destinations(t *testing.T) {
 		require.Error(t, err, at)
 		require.True(t, delayer.SafeToRetry(err))
 	}
-	// Nor by its keys: within its own prefix nothing leads there.
-	conn2, err := amqp091.Dial(mine.URL)
-	require.NoError(t, err)
-	defer conn2.Close() //nolint:errcheck // the test's end
-	theirs, err := conn2.Channel()
-	require.NoError(t, err)
-	returned := theirs.NotifyReturn(make(chan amqp091.Return, 1))
-	require.NoError(t, theirs.PublishWithContext(within(t), mine.Prefix+".delivery.exchanges", to, true, false, amqp091.Publishing{Body: []byte("misrouted")}))
-	select {
-	case r := <-returned:
-		require.Equal(t, "misrouted", string(r.Body))
-	case <-unroutable(t, ch, mine.Prefix):
-	}
 	require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("last")}))
 	require.Equal(t, "last", string((<-in).Body))
-}
-
-// unroutable consumes what a prefix could not deliver.
-func unroutable(t *testing.T, ch *amqp091.Channel, prefix string) <-chan amqp091.Delivery {
-	t.Helper()
-	in, err := ch.Consume(prefix+".unroutable", "", true, false, false, false, nil)
-	require.NoError(t, err)
-	return in
 }
