@@ -35,12 +35,15 @@ type Actual struct {
 	Bindings          []Bound // of the whole vhost
 }
 
-// An Object is a queue or an exchange.
-type Object struct {
-	Kind                  string // of an exchange; "" for queues
-	Transient, AutoDelete bool
-	Internal              bool          // an exchange that nobody publishes to
-	Args                  amqp091.Table // integers are int64
+// An Object is a queue or an exchange: its arguments, whose integers are int64, and as if they were
+// arguments its durability and the like.
+type Object amqp091.Table
+
+// object returns what a declaration makes.
+func object(kind string, autoDelete bool, args amqp091.Table) Object {
+	o := Object{"type": kind, "durable": true, "auto_delete": autoDelete, "internal": false}
+	maps.Copy(o, args)
+	return o
 }
 
 // A Bound is a binding as the broker has it.
@@ -52,36 +55,26 @@ type Bound struct {
 // Compare returns all differences, in the order of the plan: first of the objects, then of the
 // bindings.
 func Compare(want Wanted, got Actual) (found []Difference) {
-	add := func(kind, object, detail string) {
-		found = append(found, Difference{Kind: kind, Object: object, Detail: detail})
-	}
-
 	// The objects that Open does not declare must be there if one of them is.
 	optional := slices.ContainsFunc(want.Plan.Exchanges, func(x topology.Exchange) bool {
-		_, there := got.Exchanges[x.Name]
-		return there && x.Optional
+		return got.Exchanges[x.Name] != nil && x.Optional
 	}) || slices.ContainsFunc(want.Plan.Queues, func(q topology.Queue) bool {
-		_, there := got.Queues[q.Name]
-		return there && q.Optional
+		return got.Queues[q.Name] != nil && q.Optional
 	})
-	object := func(kind, name string, among map[string]Object, wanted Object, needed bool) {
-		is, there := among[name]
-		switch {
-		case !there && needed:
-			add(IsMissing, describe(kind, name), "it does not exist")
-		case there:
-			if text := differences(wanted, is); text != "" {
-				add(IsOther, describe(kind, name), text)
-			}
+	compare := func(kind, name string, is, wanted Object, needed bool) {
+		if is == nil && needed {
+			found = append(found, Difference{IsMissing, describe(kind, name), "it does not exist"})
+		} else if text := differences(wanted, is); is != nil && text != "" {
+			found = append(found, Difference{IsOther, describe(kind, name), text})
 		}
 	}
 	exchanges, queues := map[string]bool{}, map[string]bool{} // that nobody else may bind
 	for _, x := range want.Plan.AllExchanges() {
-		object("exchange", x.Name, got.Exchanges, Object{Kind: x.Kind, AutoDelete: x.AutoDelete, Args: x.Args()}, optional || !x.Optional)
+		compare("exchange", x.Name, got.Exchanges[x.Name], object(x.Kind, x.AutoDelete, x.Args()), optional || !x.Optional)
 		exchanges[x.Name] = !x.Optional
 	}
 	for _, q := range want.Plan.Queues {
-		object("queue", q.Name, got.Queues, Object{Args: q.Args}, optional || !q.Optional)
+		compare("queue", q.Name, got.Queues[q.Name], object("", false, q.Args), optional || !q.Optional)
 		queues[q.Name] = !q.Optional
 	}
 
@@ -99,10 +92,8 @@ func Compare(want Wanted, got Actual) (found []Difference) {
 		if b.ToExchange {
 			targets = got.Exchanges
 		}
-		_, source := got.Exchanges[b.Source]
-		_, target := targets[b.Target]
-		if !there[b] && source && target { // without its ends the binding is not the news
-			add(IsMissing, describeBinding(b), "it does not exist")
+		if !there[b] && got.Exchanges[b.Source] != nil && targets[b.Target] != nil { // without its ends the binding is not the news
+			found = append(found, Difference{IsMissing, describeBinding(b), "it does not exist"})
 		}
 	}
 	surplus := slices.DeleteFunc(slices.Clone(got.Bindings), func(b Bound) bool {
@@ -119,50 +110,34 @@ func Compare(want Wanted, got Actual) (found []Difference) {
 		return !ours || clock || known && len(b.Args) == 0
 	})
 	slices.SortFunc(surplus, func(a, b Bound) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Key, b.Key))
+		return cmp.Compare(describeBinding(a.Binding), describeBinding(b.Binding))
 	})
 	for _, b := range surplus {
 		detail := "no Delayer has made it"
 		if len(b.Args) > 0 {
 			detail += fmt.Sprintf("; its arguments are %v", b.Args)
 		}
-		add(IsSurplus, describeBinding(b.Binding), detail)
+		found = append(found, Difference{IsSurplus, describeBinding(b.Binding), detail})
 	}
 	return found
 }
 
 // differences is a list such as: x-message-ttl is 5, want 6.
 func differences(want, got Object) string {
+	all := maps.Clone(want)
+	maps.Copy(all, got)
 	var list []string
-	note := func(what string, got, want any) {
-		list = append(list, fmt.Sprintf("%s is %v, want %v", what, got, want))
-	}
-	if got.Kind != want.Kind {
-		note("its type", got.Kind, want.Kind)
-	}
-	if got.Transient {
-		note("durable", false, true)
-	}
-	if got.AutoDelete != want.AutoDelete {
-		note("auto_delete", got.AutoDelete, want.AutoDelete)
-	}
-	if got.Internal {
-		note("internal", true, false)
-	}
-	all := amqp091.Table{}
-	maps.Copy(all, want.Args)
-	maps.Copy(all, got.Args)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if is, should := shown(got.Args, name), shown(want.Args, name); is != should {
-			note(name, is, should)
+		if is, should := shown(got[name]), shown(want[name]); is != should {
+			list = append(list, fmt.Sprintf("%s is %s, want %s", name, is, should))
 		}
 	}
 	return strings.Join(list, "; ")
 }
 
-// shown is the value of an argument. The broker has numbers of several types.
-func shown(args amqp091.Table, name string) string {
-	switch value := args[name].(type) {
+// shown is a value as text: the broker has numbers of several types.
+func shown(value any) string {
+	switch value := value.(type) {
 	case nil:
 		return "not set"
 	case string:
@@ -173,11 +148,7 @@ func shown(args amqp091.Table, name string) string {
 }
 
 func describeBinding(b topology.Binding) string {
-	kind := "queue"
-	if b.ToExchange {
-		kind = "exchange"
-	}
-	return fmt.Sprintf("binding from exchange %q to %s %q with key %q", b.Source, kind, b.Target, b.Key)
+	return fmt.Sprintf("binding from exchange %q to %s %q with key %q", b.Source, b.TargetKind(), b.Target, b.Key)
 }
 
 // A Difference is one thing that a broker holds otherwise than a plan says.
@@ -253,7 +224,8 @@ func read(ctx context.Context, api *management.Client, into map[string]Object, k
 	if kind == "queues" {
 		o.Type = "" // it is among the arguments
 	}
-	into[name] = Object{Kind: o.Type, Transient: !o.Durable, AutoDelete: o.AutoDelete, Internal: o.Internal, Args: o.Arguments.Table()}
+	into[name] = Object{"type": o.Type, "durable": o.Durable, "auto_delete": o.AutoDelete, "internal": o.Internal}
+	maps.Copy(into[name], o.Arguments)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package objects_test
 
 import (
+	"maps"
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -31,14 +32,14 @@ func wanted() objects.Wanted {
 func sound() objects.Actual {
 	return objects.Actual{
 		Exchanges: map[string]objects.Object{
-			"p.ladder":   {Kind: "fanout", Args: amqp091.Table{"alternate-exchange": "p:1s"}},
-			"p.in":       {Kind: "direct", Args: amqp091.Table{"alternate-exchange": "p.unroutable"}},
-			"p.delivery": {Kind: "direct", Args: amqp091.Table{}},
-			"p.gate":     {Kind: "direct", AutoDelete: true, Args: amqp091.Table{}},
+			"p.ladder":   is("fanout", objects.Object{"alternate-exchange": "p:1s"}),
+			"p.in":       is("direct", objects.Object{"alternate-exchange": "p.unroutable"}),
+			"p.delivery": is("direct", nil),
+			"p.gate":     is("direct", objects.Object{"auto_delete": true}),
 		},
 		Queues: map[string]objects.Object{
-			"p.wait":    {Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
-			"p.discard": {},
+			"p.wait":    is("", objects.Object{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}),
+			"p.discard": is("", nil),
 		},
 		Bindings: []objects.Bound{
 			binding("", "p.wait", "p.wait"), binding("p.in", "a", "p.wait"),
@@ -49,6 +50,13 @@ func sound() objects.Actual {
 			binding("orders", "#", "work"),
 		},
 	}
+}
+
+// is an object with all that differs from the usual.
+func is(kind string, differs objects.Object) objects.Object {
+	o := objects.Object{"type": kind, "durable": true, "auto_delete": false, "internal": false}
+	maps.Copy(o, differs)
+	return o
 }
 
 func binding(source, key, target string) objects.Bound {
@@ -67,18 +75,18 @@ func TestCompare(t *testing.T) {
 			[]string{`missing: exchange "p.in": it does not exist`}},
 		"no binding": {func(a *objects.Actual) { a.Bindings = a.Bindings[2:] },
 			[]string{`missing: binding from exchange "p.in" to queue "p.wait" with key "a": it does not exist`}},
-		"another configuration": {func(a *objects.Actual) { a.Exchanges["p.ladder"].Args["alternate-exchange"] = "p:2s" },
+		"another configuration": {func(a *objects.Actual) { a.Exchanges["p.ladder"]["alternate-exchange"] = "p:2s" },
 			[]string{`differs: exchange "p.ladder": alternate-exchange is "p:2s", want "p:1s"`}},
-		"not deleted by itself": {func(a *objects.Actual) { a.Exchanges["p.gate"] = objects.Object{Kind: "direct"} },
+		"not deleted by itself": {func(a *objects.Actual) { a.Exchanges["p.gate"] = is("direct", nil) },
 			[]string{`differs: exchange "p.gate": auto_delete is false, want true`}},
 		"surplus to what drops": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("orders", "#", "p.discard")) },
 			[]string{`surplus: binding from exchange "orders" to queue "p.discard" with key "#": no Delayer has made it`}},
 		"other arguments": {func(a *objects.Actual) {
-			a.Queues["p.wait"] = objects.Object{Transient: true, AutoDelete: true, Args: amqp091.Table{"x-queue-type": "quorum", "x-expires": int64(5)}}
-		}, []string{`differs: queue "p.wait": durable is false, want true; auto_delete is true, want false; x-expires is 5, want not set; x-message-ttl is not set, want 1001`}},
-		"another type": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = objects.Object{Kind: "topic"} },
-			[]string{`differs: exchange "p.delivery": its type is topic, want direct`}},
-		"internal": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = objects.Object{Kind: "direct", Internal: true} },
+			a.Queues["p.wait"] = is("", objects.Object{"durable": false, "auto_delete": true, "x-queue-type": "quorum", "x-expires": int64(5)})
+		}, []string{`differs: queue "p.wait": auto_delete is true, want false; durable is false, want true; x-expires is 5, want not set; x-message-ttl is not set, want 1001`}},
+		"another type": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = is("topic", nil) },
+			[]string{`differs: exchange "p.delivery": type is "topic", want "direct"`}},
+		"internal": {func(a *objects.Actual) { a.Exchanges["p.delivery"] = is("direct", objects.Object{"internal": true}) },
 			[]string{`differs: exchange "p.delivery": internal is true, want false`}},
 		"surplus from us": {func(a *objects.Actual) { a.Bindings = append(a.Bindings, binding("p.in", "b", "work")) },
 			[]string{`surplus: binding from exchange "p.in" to queue "work" with key "b": no Delayer has made it`}},
@@ -92,7 +100,7 @@ func TestCompare(t *testing.T) {
 			a.Bindings = append(a.Bindings, b)
 		}, []string{`surplus: binding from exchange "p.in" to queue "p.wait" with key "a": no Delayer has made it; its arguments are map[x:1]`}},
 		"optional, and only a part is there": {func(a *objects.Actual) {
-			a.Queues["p.route.1m"] = objects.Object{}
+			a.Queues["p.route.1m"] = is("", nil)
 			a.Bindings = append(a.Bindings, binding("orders", "#", "p.route.1m"))
 		},
 			[]string{`missing: exchange "p.route": it does not exist`}},
