@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
@@ -38,9 +37,16 @@ func (c *evacuateCmd) Validate() error {
 // Run moves what waits in the plugin to the Delayer of the configuration. It stops between two
 // batches when it is told to.
 func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
-	j, cfg, err := c.job(ctx)
+	m, err := c.open()
 	if err != nil {
 		return err
+	}
+	if m.cfg.Backend == "plugin" {
+		return errors.New("the configuration's backend is the plugin itself (name another: backend: binaryladder)")
+	}
+	j := evacuate.Job{
+		Nodes: m.node, Broker: m.settings.BrokerOptions("evacuate"), Prefix: m.settings.Prefix, Vhost: m.vhost,
+		Exchanges: c.Exchange, Leave: c.Leave,
 	}
 	if c.DryRun {
 		tables, err := j.Pending(ctx)
@@ -50,7 +56,7 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 		return errors.Join(c.printTables(s.Out, tables), err)
 	}
 	opening, cancel := c.Within(ctx)
-	j.Delayer, err = flags.OpenBriefly(opening, cfg)
+	j.Delayer, err = flags.OpenBriefly(opening, m.cfg)
 	cancel()
 	if err != nil {
 		return err
@@ -62,7 +68,7 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	const sayEvery = 10 * time.Second
 	show, said := cli.NewDisplay(s.Err), time.Time{}
 	j.Progress = func(a evacuate.Account) {
-		line := fmt.Sprintf("%d of %s moved, %d published", a.Moved, cli.Count(a.Before, "message"), a.Published)
+		line := fmt.Sprintf("%d of %s moved", a.Moved, cli.Count(a.Before, "message"))
 		if show.Live() {
 			show.Draw(line)
 		} else if time.Since(said) >= sayEvery {
@@ -72,35 +78,7 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	account, err := j.Run(ctx)
 	show.End()
-	if n := evacuate.Sum(account.Refused); n > 0 {
-		err = errors.Join(err, fmt.Errorf("the Delayer refused %s (remove the cause, and run this again)", cli.Count(n, "message")))
-	}
-	return errors.Join(c.print(s.Out, account, j.Prefix), err)
-}
-
-// job is the evacuation without its Delayer, and the configuration of that.
-func (c *evacuateCmd) job(ctx context.Context) (evacuate.Job, backend.Config, error) {
-	m, err := c.open()
-	if err != nil {
-		return evacuate.Job{}, backend.Config{}, err
-	}
-	settings, cfg := m.settings, m.cfg
-	if cfg.Backend == "plugin" {
-		return evacuate.Job{}, cfg, errors.New("the configuration's backend is the plugin itself (name another: backend: binaryladder)")
-	}
-	if cfg.Management != "" {
-		problems, err := settings.Problems(ctx, evacuate.Plan(settings.Prefix))
-		if err == nil && len(problems) > 0 {
-			err = fmt.Errorf("%s (and %d more)", problems[0], len(problems)-1)
-		}
-		if err != nil {
-			return evacuate.Job{}, cfg, err
-		}
-	}
-	return evacuate.Job{
-		Nodes: m.node, Broker: settings.BrokerOptions("evacuate"), Prefix: settings.Prefix, Vhost: m.vhost,
-		Exchanges: c.Exchange, Leave: c.Leave,
-	}, cfg, nil
+	return errors.Join(c.print(s.Out, account), err)
 }
 
 func (c *evacuateCmd) printTables(out io.Writer, tables []node.Table) error {
@@ -131,8 +109,7 @@ func (c *evacuateCmd) printNothing(out io.Writer) {
 	}
 }
 
-func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) error {
-	refused := evacuate.Sum(a.Refused)
+func (c *evacuateCmd) print(out io.Writer, a evacuate.Account) error {
 	t := cli.NewTable("MESSAGES", "")
 	for _, row := range []struct {
 		n    int
@@ -140,13 +117,9 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 		show bool
 	}{
 		{a.Before, "were pending in the plugin", true},
-		{a.Moved, "were moved out of it", true},
-		{a.Found, "were left by an earlier run", a.Found > 0},
-		{a.Published, "were published through the Delayer", true},
-		{a.Twice, "of them came twice: the plugin has delivered them too", a.Twice > 0},
-		{a.Perhaps, "of them may come twice: an earlier run was killed while it published them", a.Perhaps > 0},
+		{a.Moved, "were moved: published through the Delayer", true},
+		{a.Twice, "of them come twice: the plugin has delivered them too", a.Twice > 0},
 		{a.After, "stay in the plugin, which delivers them when due", a.After > 0},
-		{refused, fmt.Sprintf("were refused, and are in the queue %q; the next run tries them again", evacuate.Refused(prefix)), refused > 0},
 	} {
 		if row.show {
 			t.Add(fmt.Sprint(row.n), row.what)
@@ -155,13 +128,11 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account, prefix string) er
 	if err := t.Write(out); err != nil {
 		return err
 	}
-	if a.Before+a.Found == 0 {
+	if a.Before == 0 {
 		c.printNothing(out)
 	}
-	for _, reasons := range []map[string]int{a.Left, a.Refused} {
-		for _, why := range slices.Sorted(maps.Keys(reasons)) {
-			fmt.Fprintf(out, "%d: %s\n", reasons[why], why)
-		}
+	for _, why := range slices.Sorted(maps.Keys(a.Left)) {
+		fmt.Fprintf(out, "%d stay: %s\n", a.Left[why], why)
 	}
 	return nil
 }

@@ -1,20 +1,12 @@
 // Package evacuate takes pending messages out of the x-delayed-message plugin.
 //
-// An evacuation works in batches. Each batch is in two stages, so that it can be killed at any
-// point and run again without a loss:
+// It works in batches of rows of the plugin's table. Each row is published through the Delayer, and
+// removed from the table once the Delayer has confirmed it. So it can be killed at any point and
+// run again without a loss. What was published and not removed yet is published again then: at most
+// a batch comes twice. A message comes twice, too, if it falls due in the plugin before it is
+// removed: that is counted.
 //
-//	plugin's table ─ copied, confirmed ─→ queue <prefix>.migration.evacuated ─ through the Delayer ─→ waits there
-//	   └ then removed
-//
-// A message is removed from the plugin's table once the queue has it, and from the queue once the
-// Delayer has it. What an earlier run left in the queue comes first: it is removed from the table,
-// and published. A message is published twice only if a run ended between two steps: before it was
-// removed from the table, and then it fell due there; or between the Delayer's confirm and the
-// acknowledgement. Both copies then have the same [RowHeader].
-//
-// Messages that the Delayer refuses go to the queue <prefix>.migration.refused, and are tried again
-// in the next run. Messages that it would refuse and that the plugin can deliver stay in the
-// plugin.
+// Messages that the Delayer refuses stay in the plugin.
 package evacuate
 
 import (
@@ -22,11 +14,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
@@ -34,14 +29,14 @@ import (
 type Nodes interface {
 	Pending(ctx context.Context) ([]node.Table, error)
 	Rows(ctx context.Context, node string, q node.Query) (node.Batch, error)
-	Remove(ctx context.Context, node, vhost string, rows []node.Entry) (int, node.Clock, error)
+	Remove(ctx context.Context, node, vhost string, rows []node.Entry) (int, error)
 }
 
 // A Job is one evacuation.
 type Job struct {
 	Nodes     Nodes
 	Delayer   delayer.Delayer
-	Broker    broker.Options
+	Broker    broker.Options // for the lock
 	Prefix    string
 	Vhost     string
 	Exchanges []string      // empty: all of the vhost
@@ -49,12 +44,30 @@ type Job struct {
 	Progress  func(Account) // called after each batch
 }
 
+// An Account says what an evacuation has done.
+type Account struct {
+	Before int // rows of the selected exchanges when it began
+	Moved  int // published through the Delayer, and out of the plugin's tables
+	After  int // rows of the selected exchanges when it ended; 0 after an error
+	// Twice counts messages that the plugin has delivered too, because they fell due meanwhile.
+	Twice int
+	// Left counts what stays in the plugin although it is due later than Job.Leave, by the reason.
+	Left map[string]int
+}
+
+// RowHeader is the header of evacuated messages that their consumers see beside [delayer.Header].
+// It is the id of the row in the plugin's table: a message that is evacuated twice carries the same.
+const RowHeader = "x-delayer-row"
+
 const (
-	// batchRows and batchBytes bound a batch, and with it this process's memory: it holds two.
-	batchRows  = node.MostRemoved
+	// batchRows bounds what comes twice after a kill; with batchBytes, it bounds this process's
+	// memory.
+	batchRows  = 2000
 	batchBytes = 16 << 20
 	// batchFor bounds what is done with a batch, which is finished even after an interrupt.
 	batchFor = 10 * time.Minute
+	// atOnce is how many messages are published between two looks at the time.
+	atOnce = 256
 )
 
 // Pending counts what a job selects, by node and exchange. Unreached nodes make an error that is
@@ -78,184 +91,169 @@ func sum(tables []node.Table) (rows int) {
 	return rows
 }
 
-// A run is a job at work.
-type run struct {
-	Job
-	store    *store
-	clocks   map[string]node.Clock // the last look at each node's clock
-	counting sync.Mutex            // while messages are published
-	account  Account
-}
-
 // Run evacuates. The account is valid with an error, too. Nodes that cannot be reached are left
 // out, and named by the error.
 func (j Job) Run(ctx context.Context) (Account, error) {
-	r := &run{Job: j, clocks: map[string]node.Clock{}, account: Account{Left: map[string]int{}, Refused: map[string]int{}}}
-	s, err := openStore(ctx, j.Broker, j.Prefix)
+	a := Account{Left: map[string]int{}}
+	conn, err := broker.Dial(ctx, j.Broker)
 	if err != nil {
-		return r.account, err
+		return a, err
 	}
-	defer s.close()
-	r.store = s
-	err = r.all(ctx)
-	return r.account, err
-}
-
-// all finishes what earlier runs have left, and evacuates each node. What is in the queue comes
-// before the count of the tables, which takes seconds: nothing else would deliver it when it is
-// due.
-func (r *run) all(ctx context.Context) error {
-	if err := r.recover(ctx); err != nil {
-		return err
+	defer conn.Close()
+	const allExchanges, noPatience = "", 0 // a second tool is refused at once
+	lock, err := record.Take(ctx, conn, j.Prefix, allExchanges, noPatience)
+	if err != nil {
+		return a, err
 	}
-	tables, unreached := r.Pending(ctx)
+	defer lock.Release()
+	tables, unreached := j.Pending(ctx)
 	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
-		return unreached
+		return a, unreached
 	}
-	r.account.Before = r.account.Moved + sum(tables) // with what recover has removed
+	a.Before = sum(tables)
 	for _, t := range tables {
-		r.clocks[t.Node] = t.Clock
-	}
-	r.report()
-	err := r.retryRefused(ctx)
-	for _, t := range tables {
-		if err == nil && len(t.Exchanges) > 0 {
-			err = r.node(ctx, t.Node)
+		if len(t.Exchanges) == 0 {
+			continue
+		}
+		if err := j.node(ctx, t.Node, lock, &a); err != nil {
+			return a, errors.Join(err, unreached)
 		}
 	}
-	if err == nil {
-		err = r.count(ctx)
+	// What was moved does not say what has stayed: the plugin has delivered some meanwhile.
+	tables, err = j.Pending(ctx)
+	if errors.Is(err, node.ErrUnreached) {
+		err = nil // those that are named already
 	}
-	return errors.Join(err, unreached)
+	a.After = sum(tables)
+	return a, errors.Join(err, unreached)
 }
 
-// count looks what has stayed. What was moved does not say it: the plugin has delivered some
-// meanwhile, and an earlier run may have moved what was counted at the start.
-func (r *run) count(ctx context.Context) error {
-	tables, err := r.Pending(ctx)
-	if err != nil && !errors.Is(err, node.ErrUnreached) { // those that Run has named
-		return err
-	}
-	r.account.After = sum(tables)
-	return nil
-}
-
-func (r *run) node(ctx context.Context, name string) error {
-	next := r.read(ctx, name, nil)
-	for {
-		got := <-next
-		if got.err != nil {
-			return got.err
+// node evacuates a node. It stops between two batches.
+func (j Job) node(ctx context.Context, name string, lock *record.Lock, a *Account) error {
+	for q := (node.Query{
+		Vhost: j.Vhost, Exchanges: j.Exchanges, Later: j.Leave, MaxRows: batchRows, MaxBytes: batchBytes,
+	}); ; {
+		if j.Progress != nil {
+			j.Progress(*a)
 		}
-		r.clocks[name] = got.Clock
-		if !got.Last {
-			next = r.read(ctx, name, got.Next)
+		batch, err := j.Nodes.Rows(ctx, name, q)
+		if err == nil {
+			err = context.Cause(ctx)
 		}
-		err := r.batch(ctx, name, got.Rows)
-		if err != nil && !got.Last {
-			<-next
+		if err == nil && lock.Lost() {
+			err = errors.New("evacuate: the connection was lost (run the command again: nothing is lost)")
 		}
-		if err != nil || got.Last {
+		if err == nil {
+			err = j.move(ctx, name, batch, a)
+		}
+		if err != nil || batch.Last {
 			return err
 		}
+		q.After = batch.Next
 	}
 }
 
-type readBatch struct {
-	node.Batch
-	err error
-}
-
-// read reads a batch while the one before is being published.
-func (r *run) read(ctx context.Context, name string, after node.Cursor) <-chan readBatch {
-	result := make(chan readBatch, 1)
-	go func() {
-		b, err := r.Nodes.Rows(ctx, name, node.Query{
-			Vhost: r.Vhost, Exchanges: r.Exchanges, Later: r.Leave, After: after, MaxRows: batchRows, MaxBytes: batchBytes,
-		})
-		result <- readBatch{b, err}
-	}()
-	return result
-}
-
-// batch moves rows to the queue, removes them from the table, and publishes them.
-func (r *run) batch(ctx context.Context, name string, batch []node.Row) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
+// move publishes the rows of a batch and removes them from the table, even after an interrupt.
+func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
 	defer cancel()
-	rows := r.fitting(name, batch)
-	if len(rows) == 0 {
-		r.report()
-		return nil
-	}
-	entries := make([]node.Entry, len(rows))
-	for i, s := range rows {
-		entries[i] = node.Entry{ID: s.ID, Due: s.Due}
-	}
-	err := parallel(rows, func(s staged) error { return r.store.publish(ctx, Staging(r.Prefix), s.publishing()) })
-	if err != nil {
-		return err
-	}
-	removed, _, err := r.Nodes.Remove(ctx, name, r.Vhost, entries)
-	if err != nil {
-		return err
-	}
-	r.account.Twice += len(rows) - removed // the plugin has delivered these meanwhile
-	r.account.Moved += len(rows)
-	if err := r.settle(ctx, rows); err != nil {
-		return err
-	}
-	r.report()
-	return nil
-}
-
-// fitting returns the rows that the Delayer will take, ready for the queue. The others are counted.
-// Those that are due soon by now stay in the plugin: a batch may have waited for the one before it.
-func (r *run) fitting(name string, batch []node.Row) []staged {
-	out := make([]staged, 0, len(batch))
-	for _, row := range batch {
-		if r.clocks[name].Until(row.Due) < r.Leave {
-			continue
+	var published []node.Entry
+	var failed error
+	for rows := range slices.Chunk(batch.Rows, atOnce) {
+		var messages []delayer.Message
+		var sent []node.Row
+		for _, row := range rows {
+			remaining := batch.Clock.Until(row.Due)
+			if remaining < max(j.Leave, time.Millisecond) {
+				continue // the plugin delivers it
+			}
+			m, err := asPublished(row)
+			if err != nil {
+				a.leave(row, err.Error())
+				continue
+			}
+			m.Delay = remaining
+			messages, sent = append(messages, m), append(sent, row)
 		}
-		s := newStaged(name, row)
-		if why := r.unfit(s, row); why != "" {
-			r.account.Left[fmt.Sprintf("exchange %q: %s", row.Exchange, why)]++
-			continue
+		for i, err := range j.Delayer.PublishBatch(ctx, messages) {
+			switch {
+			case err == nil:
+				published = append(published, node.Entry{ID: sent[i].ID, Due: sent[i].Due})
+			case refused(err):
+				a.leave(sent[i], reason(err))
+			case failed == nil:
+				failed = err
+			}
 		}
-		out = append(out, s)
+		if failed != nil {
+			break
+		}
 	}
-	return out
+	removed, err := j.Nodes.Remove(ctx, name, j.Vhost, published)
+	if err != nil {
+		return errors.Join(failed, fmt.Errorf("%w (run the command again; %d messages were published "+
+			"and are in the plugin still, so they come twice)", err, len(published)))
+	}
+	a.Moved += len(published)
+	a.Twice += len(published) - removed // the plugin has delivered these meanwhile
+	return failed
 }
 
-func (r *run) report() {
-	if r.Progress != nil {
-		r.Progress(r.account)
-	}
+func (a *Account) leave(row node.Row, why string) {
+	a.Left[fmt.Sprintf("exchange %q: %s", row.Exchange, why)]++
 }
 
-// An Account says what an evacuation has done.
-type Account struct {
-	Before    int // rows of the selected exchanges when it began
-	Moved     int // out of the plugin's tables
-	Found     int // left in the queues by earlier runs
-	Published int // through the Delayer
-	After     int // rows of the selected exchanges when it ended; 0 after an error
-	// Twice counts messages that the plugin has delivered too, because they fell due meanwhile.
-	Twice int
-	// Perhaps counts messages that an earlier run, which was killed, may have published too.
-	Perhaps int
-	// Left counts what stays in the plugin although it is due later than Job.Leave, by the reason.
-	Left map[string]int
-	// Refused counts what is in the queue for refused messages now, by the reason.
-	Refused map[string]int
+// refused reports whether an error is about one message alone, which was not published. A policy or
+// a queue that conflicts concerns all messages, and ends the run.
+func refused(err error) bool {
+	for _, final := range []error{delayer.ErrInvalid, delayer.ErrOutOfRange, delayer.ErrUnroutable, delayer.ErrAccess} {
+		if errors.Is(err, final) && delayer.SafeToRetry(err) {
+			return true
+		}
+	}
+	return false
 }
 
-// Sum adds up one of the maps.
-func Sum(reasons map[string]int) (n int) {
-	for _, count := range reasons {
-		n += count
+// reason is an error without its place, which stands beside it.
+func reason(err error) string {
+	var known *delayer.Error
+	if !errors.As(err, &known) {
+		return err.Error()
 	}
-	return n
+	bare := *known
+	bare.Backend, bare.Object = "", ""
+	return strings.TrimPrefix(bare.Error(), "delayer: ")
+}
+
+// asPublished returns the message of a row as it was published, with RowHeader and without x-delay.
+// A row has the keys of CC, which its headers have too, and those of BCC, which the broker has taken
+// away.
+func asPublished(row node.Row) (m delayer.Message, err error) {
+	if row.Unreadable != "" {
+		return m, fmt.Errorf("the node cannot read it: %s", row.Unreadable)
+	}
+	if len(row.Keys) == 0 {
+		return m, errors.New("it has no routing key")
+	}
+	m.Exchange, m.Key = row.Exchange, row.Keys[0]
+	if m.Publishing, err = node.DecodeProperties(row.Properties); err != nil {
+		return m, err
+	}
+	m.Publishing.Body = row.Body
+	headers := m.Publishing.Headers
+	if headers == nil {
+		headers = amqp091.Table{}
+		m.Publishing.Headers = headers
+	}
+	delete(headers, "x-delay")
+	cc, _ := headers["CC"].([]any)
+	if bcc := row.Keys[min(len(row.Keys), 1+len(cc)):]; len(bcc) > 0 {
+		list := make([]any, len(bcc))
+		for i, key := range bcc {
+			list[i] = key
+		}
+		headers["BCC"] = list
+	}
+	headers[RowHeader] = row.ID
+	return m, nil
 }

@@ -271,8 +271,7 @@ func expression(node, program string, timeout time.Duration, in [][]byte) string
 
 func word(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
 
-// eval runs a program with its input on a node, and calls line with each line that it prints. All
-// programs begin by printing the node's time, in a line of its own.
+// eval runs a program with its input on a node, and calls line with each line that it prints.
 func (c *Control) eval(ctx context.Context, timeout time.Duration, node, name string, in [][]byte, line func(fields)) error {
 	program, err := programs.ReadFile("programs/" + name)
 	if err != nil {

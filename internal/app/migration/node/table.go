@@ -81,7 +81,6 @@ func (c *Control) Rows(ctx context.Context, node string, q Query) (Batch, error)
 // A Table is what waits in the plugin's tables of one node.
 type Table struct {
 	Node      string
-	Clock     Clock
 	Exchanges []Waiting // none where the node does not run the plugin
 }
 
@@ -118,25 +117,16 @@ func (c *Control) Pending(ctx context.Context) ([]Table, error) {
 func (c *Control) table(ctx context.Context, name string) (Table, error) {
 	t := Table{Node: name}
 	err := c.eval(ctx, scanFor, name, "pending.erl", nil, func(f fields) {
-		switch f.word(0) {
-		case "now":
-			t.Clock = Clock{f.number(1), time.Now()}
-		case "exchange":
-			t.Exchanges = append(t.Exchanges, Waiting{
-				Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
-				Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
-			})
-		}
+		t.Exchanges = append(t.Exchanges, Waiting{
+			Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
+			Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
+		})
 	})
 	if errors.Is(err, ErrNoPlugin) {
 		return t, nil
 	}
 	return t, err
 }
-
-// MostRemoved is how many rows one call can remove. Their ids are in one argument of a command, for
-// which Linux has 128 KiB. A call takes rabbitmqctl a second to start, so that many are worth it.
-const MostRemoved = 8000
 
 const (
 	idSize = 16 // of a row's id
@@ -152,39 +142,32 @@ type Entry struct {
 	Due int64
 }
 
-// Remove removes rows from a node's table, and returns how many of them were there. Rows that are
+// Remove removes rows, at most 8,000, from a node's table, and returns how many of them were there. Rows that are
 // gone are no error. The plugin's own process does it between two of its messages, so that it never
-// sees half of it; the node's log is on disk before Remove returns.
-func (c *Control) Remove(ctx context.Context, node, vhost string, rows []Entry) (removed int, clock Clock, err error) {
+// sees half of it; the node's log is on disk before Remove returns. The ids are in one argument of a
+// command, for which Linux has 128 KiB.
+func (c *Control) Remove(ctx context.Context, node, vhost string, rows []Entry) (removed int, err error) {
 	if len(rows) == 0 {
-		return 0, Clock{}, nil
-	}
-	if len(rows) > MostRemoved {
-		return 0, Clock{}, fmt.Errorf("remove %d rows: at most %d at a time", len(rows), MostRemoved)
+		return 0, nil
 	}
 	from, to, ids := rows[0].Due, rows[0].Due, []byte(nil)
 	for _, r := range rows {
 		id, err := hex.DecodeString(r.ID)
 		if err != nil || len(id) != idSize {
-			return 0, Clock{}, fmt.Errorf("remove row %q: it is not the id of a row", r.ID)
+			return 0, fmt.Errorf("remove row %q: it is not the id of a row", r.ID)
 		}
 		ids, from, to = append(ids, id[:givenSize]...), min(from, r.Due), max(to, r.Due)
 	}
 	counted := false
 	in := [][]byte{fmt.Append(nil, from), fmt.Append(nil, to), []byte(vhost), ids}
 	err = c.eval(ctx, scanFor, node, "remove.erl", in, func(f fields) {
-		switch f.word(0) {
-		case "now":
-			clock = Clock{f.number(1), time.Now()}
-		case "removed":
-			removed, counted = int(f.number(1)), true
-		}
+		removed, counted = int(f.number(1)), true
 	})
 	if err == nil && !counted {
 		err = errors.New("unexpected output: no count")
 	}
 	if err != nil {
-		return 0, clock, fmt.Errorf("remove moved messages: %w", err)
+		return 0, fmt.Errorf("remove moved messages: %w", err)
 	}
-	return removed, clock, nil
+	return removed, nil
 }

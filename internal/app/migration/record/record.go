@@ -201,6 +201,9 @@ func (l *Lock) Delete(name string) error {
 	return broker.Explain("delete", "", fmt.Sprintf("exchange %q", name), l.ch.ExchangeDelete(name, ifUnused, waitForAnswer))
 }
 
+// Lost reports whether the lock went with its connection.
+func (l *Lock) Lost() bool { return l.ch.IsClosed() }
+
 // Release gives the lock back. A connection that is lost has done so already.
 func (l *Lock) Release() {
 	const ifUnused, ifEmpty = false, false

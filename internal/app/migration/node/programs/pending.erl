@@ -1,5 +1,4 @@
 % Counts the rows of each exchange, in chunks, without copying the messages.
-io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Table = list_to_atom("rabbit_delayed_message" ++ atom_to_list(node())),
 lists:member(Table, mnesia:system_info(tables)) orelse exit(no_plugin),
 Count = fun({Exchange, Due}, Seen) ->

@@ -2,7 +2,6 @@
 % plugin's process does it, a few hundred rows at a time: nothing is delivered or added meanwhile.
 [FromBin, ToBin, Vhost, Ids] = In,
 [From, To] = [binary_to_integer(B) || B <- [FromBin, ToBin]],
-io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Table = list_to_atom("rabbit_delayed_message" ++ atom_to_list(node())),
 Index = list_to_atom(atom_to_list(Table) ++ "_index"),
 Process = whereis(rabbit_delayed_message),

@@ -2,7 +2,6 @@
 % publisher sees it missing. For delayer serve its bindings change too. What routes from now on is always
 % added before what routed is removed: a message may be routed twice then, but never lost.
 [Vhost, Name, Lock, Token, BehindName, HoldName, QueueName, Routes, TypeName, Alternate, AutoDelete, IsInternal, To, InKhepri] = In,
-io:put_chars(["now ", integer_to_list(erlang:system_time(millisecond)), "\n"]),
 Exchange = rabbit_misc:r(Vhost, exchange, Name),
 Behind = rabbit_misc:r(Vhost, exchange, BehindName),
 Hold = rabbit_misc:r(Vhost, exchange, HoldName),
