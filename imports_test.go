@@ -92,7 +92,7 @@ var places = []place{
 	{"internal/app/kept", []string{"backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli"}, nil, "what was not delivered is read by a command and by a page"},
 	{"internal/app/remarks", []string{"status", "internal/lib/objects", "internal/app/cli"}, nil, "what is said of a status is pure"},
 	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/engine", "internal/lib/format", "internal/lib/management", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
-	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, xsync}, "a migration takes a Delayer, whichever backend it is"},
+	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, "github.com/google/shlex"}, "a migration takes a Delayer, whichever backend it is"},
 	{"internal/app/topologycmd", []string{"topology", "backend", "internal/lib/broker", "internal/app/cli", "internal/app/flags"}, []string{amqp, "go.yaml.in/yaml/v3"}, "it writes for Kubernetes"},
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx}, "a group of commands knows no other group, and starts no broker"},

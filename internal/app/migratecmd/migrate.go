@@ -178,12 +178,14 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 // last says whether the plugin is needed for anything else.
 func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) error {
 	why := ""
-	delayed, err := m.api.Delayed(ctx)
+	all, err := m.api.Exchanges(ctx)
 	if err != nil {
 		return err
 	}
-	for _, x := range delayed {
-		why += fmt.Sprintf("  exchange %s of vhost %s is its\n", cli.Shown(x.Name), cli.Shown(m.vhost))
+	for _, x := range all {
+		if x.Delayed() {
+			why += fmt.Sprintf("  exchange %s of vhost %s is its\n", cli.Shown(x.Name), cli.Shown(m.vhost))
+		}
 	}
 	for _, t := range tables { // of all vhosts
 		for _, w := range t.Exchanges {

@@ -55,6 +55,11 @@ func (a *API) Exchange(ctx context.Context, exchange string) (Exchange, error) {
 	return x.info(), err
 }
 
+// Bindings returns the bindings that an exchange is the source of.
+func (a *API) Bindings(ctx context.Context, exchange string) ([]BindingInfo, error) {
+	return a.bindings(ctx, exchange, "source")
+}
+
 func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
 	d := Definition{Exchange: x}
 	var err error
@@ -65,6 +70,8 @@ func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
 	return d, err
 }
 
+// bindings are those of an exchange that is their source or their destination. The broker does not
+// scan the plugin's table for the answer.
 func (a *API) bindings(ctx context.Context, exchange, end string) ([]BindingInfo, error) {
 	var found []struct {
 		Source    string
@@ -100,12 +107,6 @@ func (a *API) Reachable(ctx context.Context) error {
 		Cause: fmt.Errorf("it does not exist at %v, or user %q may not see it", a.client, a.client.User()),
 		Hint:  "the vhost is the one of the AMQP URL; rabbitmqctl list_vhosts and list_permissions show them",
 	}
-}
-
-// Delayed returns all exchanges of the vhost that are the plugin's, sorted by name. See Exchanges.
-func (a *API) Delayed(ctx context.Context) ([]Exchange, error) {
-	all, err := a.Exchanges(ctx)
-	return slices.DeleteFunc(all, func(x Exchange) bool { return !x.Delayed() }), err
 }
 
 // Exchanges returns all exchanges of the vhost, sorted by name.
@@ -166,10 +167,4 @@ type apiExchange struct {
 func (x apiExchange) info() Exchange {
 	x.Exchange.Arguments = x.Arguments.Table()
 	return x.Exchange
-}
-
-// Bindings returns the bindings that an exchange is the source of. The broker does not scan the
-// plugin's table for the answer.
-func (a *API) Bindings(ctx context.Context, exchange string) ([]BindingInfo, error) {
-	return a.bindings(ctx, exchange, "source")
 }

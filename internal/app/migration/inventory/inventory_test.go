@@ -54,7 +54,7 @@ func TestMissing(t *testing.T) {
 	a = api(t, "gone", nil)
 	_, err = a.Definition(t.Context(), "x")
 	require.ErrorContains(t, err, `vhost "gone"`)
-	_, err = a.Delayed(t.Context())
+	_, err = a.Exchanges(t.Context())
 	require.ErrorContains(t, err, `it does not exist at http://127.0.0.1`)
 	require.ErrorContains(t, err, `or user "mon" may not see it`)
 	require.NotContains(t, err.Error(), "hunter2")

@@ -30,31 +30,3 @@ func FuzzExpression(f *testing.F) {
 		require.NotContains(t, text, "'", "some wrappers put it between single quotes")
 	})
 }
-
-// FuzzSplit: a quoted word is read as it was.
-func FuzzSplit(f *testing.F) {
-	f.Add("a b")
-	f.Add(`'"\`)
-	f.Fuzz(func(t *testing.T, word string) {
-		words, err := split("x '" + strings.ReplaceAll(word, "'", `'\''`) + "'")
-		require.NoError(t, err)
-		require.Equal(t, []string{"x", strings.ToValidUTF8(word, "\uFFFD")}, []string{words[0], strings.ToValidUTF8(words[1], "\uFFFD")})
-	})
-}
-
-func TestSplit(t *testing.T) {
-	for line, want := range map[string][]string{
-		"rabbitmqctl":                        {"rabbitmqctl"},
-		" kubectl  exec r-0\t-- rabbit ":     {"kubectl", "exec", "r-0", "--", "rabbit"},
-		`'a b' "c d" e\ f`:                   {"a b", "c d", "e f"},
-		`a'b'"c"`:                            {"abc"},
-		`x '' ""`:                            {"x", "", ""},
-		`"a\"b\\c\d\$e"`:                     {`a"b\c\d$e`},
-		`'a\b' $HOME *`:                      {`a\b`, "$HOME", "*"},
-		"ssh host sudo -u 'rabbit mq' \"x\"": {"ssh", "host", "sudo", "-u", "rabbit mq", "x"},
-	} {
-		got, err := split(line)
-		require.NoError(t, err, line)
-		require.Equal(t, want, got, line)
-	}
-}

@@ -10,10 +10,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/google/shlex"
 )
 
 // A Control runs rabbitmqctl. It is safe for concurrent use.
@@ -22,7 +22,10 @@ type Control struct{ command []string }
 // New parses a command line such as `kubectl exec rabbit-0 -- rabbitmqctl`, with quotes as a shell
 // has them and without any expansion. It runs nothing.
 func New(commandLine string) (*Control, error) {
-	command, err := split(commandLine)
+	command, err := shlex.Split(commandLine)
+	if err == nil && (len(command) == 0 || command[0] == "") {
+		err = errors.New("it names no command")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("--rabbitmqctl: %w", err)
 	}
@@ -122,45 +125,4 @@ func (c *Control) Reshape(ctx context.Context, r Reshaping) error {
 func (c *Control) CanReshape(ctx context.Context, r Reshaping) error {
 	r.Shape = ""
 	return c.Reshape(ctx, r)
-}
-
-// split splits a command line at spaces. Single and double quotes and the backslash mean what they
-// mean to a shell; nothing is expanded.
-func split(line string) (words []string, err error) {
-	const open, literal = "\"'", "$`\"\\" // what opens a quote; what a backslash escapes between double quotes
-	var word []rune                       // nil between words; Grow begins one that may stay empty
-	var quote, before rune                // the quote that is open; a backslash that escapes the next rune
-	for _, r := range line {
-		switch {
-		case before != 0:
-			if quote == '"' && !strings.ContainsRune(literal, r) {
-				word = append(word, before)
-			}
-			word, before = append(word, r), 0
-		case r == '\\' && quote != '\'':
-			word, before = slices.Grow(word, 1), r
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && strings.ContainsRune(open, r):
-			word, quote = slices.Grow(word, 1), r
-		case quote == 0 && strings.ContainsRune(" \t\r\n", r):
-			if word != nil {
-				words, word = append(words, string(word)), nil
-			}
-		default:
-			word = append(word, r)
-		}
-	}
-	if word != nil {
-		words = append(words, string(word))
-	}
-	switch {
-	case before != 0:
-		return nil, errors.New("it ends with a backslash")
-	case quote != 0:
-		return nil, errors.New("a quote is not closed")
-	case len(words) == 0 || words[0] == "":
-		return nil, errors.New("it names no command")
-	}
-	return words, nil
 }

@@ -2,8 +2,6 @@ package migrate_test
 
 import (
 	"crypto/rand"
-	"fmt"
-	"net/url"
 	"testing"
 	"time"
 
@@ -13,74 +11,25 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// A delayed is an exchange of the plugin, with a queue behind it.
-type delayed struct {
-	*rabbittest.Rig
-	control  *node.Control
-	node     string
-	exchange string
-	queue    string
-}
-
-// newDelayed declares an exchange whose name is hard to write into a program.
-func newDelayed(t *testing.T, kind string) *delayed {
-	t.Helper()
-	r := rabbittest.NewRig(t, needPlugin(t))
-	control, err := node.New(rabbitmqctl(t, r.Broker))
-	require.NoError(t, err)
-	nodes, err := control.Nodes(t.Context())
-	require.NoError(t, err)
-	require.Len(t, nodes, 1)
-	const hard = ` "it's" \ ä`
-	d := &delayed{r, control, nodes[0], r.Exchange(hard, "x-delayed-message", amqp091.Table{"x-delayed-type": kind}), r.Queue(hard+" queue", nil)}
-	d.Bind(d.queue, "#", d.exchange, nil)
-	return d
-}
-
-// user is the name of the connection's user.
-func (d *delayed) user() string {
-	at, err := url.Parse(d.Broker.URL())
-	require.NoError(d, err)
-	return at.User.Username()
-}
-
-// publish publishes one message with a delay.
-func (d *delayed) publish(key string, delay time.Duration, msg amqp091.Publishing) {
-	d.Helper()
-	if msg.Headers == nil {
-		msg.Headers = amqp091.Table{}
-	}
-	msg.Headers["x-delay"] = delay.Milliseconds()
-	d.PublishDelayed(d.exchange, key, msg)
-}
-
-// pending counts what waits for the exchange.
-func (d *delayed) pending() int {
-	d.Helper()
-	tables, err := d.control.Pending(d.Context())
-	require.NoError(d, err)
-	n := 0
-	for _, table := range tables {
-		for _, x := range table.Exchanges {
-			if x.Exchange == d.exchange {
-				n += x.Rows
-			}
-		}
-	}
-	return n
+// theNode is the name of the broker's node.
+func (r *rig) theNode() string {
+	r.Helper()
+	nodes, err := r.control.Nodes(r.Context())
+	require.NoError(r, err)
+	require.Len(r, nodes, 1)
+	return nodes[0]
 }
 
 // rows reads all rows of the exchange in batches.
-func (d *delayed) rows(q node.Query) (all []node.Row) {
-	d.Helper()
-	q.Vhost, q.Exchanges = "/", []string{d.exchange}
-	for {
-		batch, err := d.control.Rows(d.Context(), d.node, q)
-		require.NoError(d, err)
-		require.LessOrEqual(d, len(batch.Rows), q.MaxRows)
+func (r *rig) rows(q node.Query) (all []node.Row) {
+	r.Helper()
+	q.Vhost, q.Exchanges = "/", []string{r.name}
+	for name := r.theNode(); ; {
+		batch, err := r.control.Rows(r.Context(), name, q)
+		require.NoError(r, err)
+		require.LessOrEqual(r, len(batch.Rows), q.MaxRows)
 		if all = append(all, batch.Rows...); batch.Last {
 			return all
 		}
@@ -88,77 +37,60 @@ func (d *delayed) rows(q node.Query) (all []node.Row) {
 	}
 }
 
-func (d *delayed) remove(rows ...node.Row) int {
-	d.Helper()
+func (r *rig) remove(rows ...node.Row) int {
+	r.Helper()
 	entries := make([]node.Entry, len(rows))
-	for i, r := range rows {
-		entries[i] = node.Entry{ID: r.ID, Due: r.Due}
+	for i, row := range rows {
+		entries[i] = node.Entry{ID: row.ID, Due: row.Due}
 	}
-	n, _, err := d.control.Remove(d.Context(), d.node, "/", entries)
-	require.NoError(d, err)
+	n, err := r.control.Remove(r.Context(), r.theNode(), "/", entries)
+	require.NoError(r, err)
 	return n
 }
 
-func ids(rows []node.Row) []string {
-	var list []string
-	for _, r := range rows {
-		list = append(list, r.ID)
-	}
-	return list
-}
-
 // TestNode_Batches: each row is read once, in its order, however the batches are cut; its id is
-// always the same.
+// always the same. A large body is read whole.
 func TestNode_Batches(t *testing.T) {
 	t.Parallel()
-	d := newDelayed(t, "topic")
-	const messages = 37
+	r := newDelayed(t, "topic")
+	const messages = 36
 	for i := range messages {
-		d.publish("key", time.Duration(2+i%3)*24*time.Hour, amqp091.Publishing{Body: make([]byte, 1000), MessageId: fmt.Sprint(i)})
+		r.PublishDelayed(r.name, "key", asked(time.Duration(2+i%3)*24*time.Hour, amqp091.Publishing{Body: make([]byte, 1000)}))
 	}
-	all := d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})
+	all := r.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})
 	require.Len(t, all, messages)
-	assert.IsNonDecreasing(t, dues(all))
-	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 30})))
-	assert.Equal(t, ids(all), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 9500})))
-	assert.Len(t, d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30, Later: 84 * time.Hour}), messages/3, "those that are due later")
-	assert.Equal(t, 5, d.remove(all[:5]...))
-	assert.Equal(t, ids(all[5:]), ids(d.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30})))
-	assert.Equal(t, messages-5, d.remove(all...))
-}
-
-func dues(rows []node.Row) (list []int64) {
-	for _, r := range rows {
-		list = append(list, r.Due)
+	for i := range messages - 1 {
+		assert.LessOrEqual(t, all[i].Due, all[i+1].Due)
 	}
-	return list
-}
+	assert.Equal(t, all, r.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 30}))
+	assert.Equal(t, all, r.rows(node.Query{MaxRows: 1000, MaxBytes: 9500}))
+	assert.Len(t, r.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30, Later: 84 * time.Hour}), messages/3, "those that are due later")
+	assert.Equal(t, 5, r.remove(all[:5]...))
+	assert.Equal(t, all[5:], r.rows(node.Query{MaxRows: 1000, MaxBytes: 1 << 30}))
+	assert.Equal(t, messages-5, r.remove(all...))
 
-func TestNode_LargeBody(t *testing.T) {
-	t.Parallel()
-	d := newDelayed(t, "topic")
 	body := make([]byte, 16<<20)
 	_, _ = rand.Read(body)
-	d.publish("key", time.Hour, amqp091.Publishing{Body: body})
-	rows := d.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})
+	r.PublishDelayed(r.name, "key", asked(time.Hour, amqp091.Publishing{Body: body}))
+	rows := r.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20})
 	require.Len(t, rows, 1)
 	assert.True(t, string(body) == string(rows[0].Body), "the body is another")
-	assert.Equal(t, 1, d.remove(rows...))
+	assert.Equal(t, 1, r.remove(rows...))
 }
 
 // TestNode_RemovedFirst: the plugin goes on if the message that its timer waits for is removed.
 // A removal that comes too late proves nothing, and is tried again with more time.
 func TestNode_RemovedFirst(t *testing.T) {
 	t.Parallel()
-	d := newDelayed(t, topicOrFanout(t))
-	in := d.Consume(d.queue)
-	for delay := 5 * time.Second; ; delay *= 2 {
+	r := newDelayed(t, topicOrFanout(t))
+	in := r.Consume(r.queue)
+	for delay := 3 * time.Second; ; delay *= 2 {
 		stays := "stays " + delay.String()
-		d.publish("key", delay, amqp091.Publishing{MessageId: "removed " + delay.String()})
-		d.publish("key", delay+time.Second, amqp091.Publishing{MessageId: stays})
-		rows := d.rows(node.Query{MaxRows: 1, MaxBytes: 1 << 20})
-		removed := len(rows) == 2 && d.remove(rows[0]) == 1
-		for d.receive(in, 1)[0].MessageId != stays {
+		r.PublishDelayed(r.name, "key", asked(delay, amqp091.Publishing{MessageId: "removed " + delay.String()}))
+		r.PublishDelayed(r.name, "key", asked(delay+time.Second, amqp091.Publishing{MessageId: stays}))
+		rows := r.rows(node.Query{MaxRows: 1, MaxBytes: 1 << 20})
+		removed := len(rows) == 2 && r.remove(rows[0]) == 1
+		for r.receive(in, 1)[0].MessageId != stays {
 			assert.False(t, removed, "what was removed arrives")
 		}
 		if removed {
@@ -171,13 +103,12 @@ func TestNode_RemovedFirst(t *testing.T) {
 // also one that reached another broker.
 func TestReshape_NotLocked(t *testing.T) {
 	t.Parallel()
-	r := newSwapRig(t)
-	r.delayed("topic", false, nil)
-	s, release := swapperOf(t, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	r := newDelayed(t, "topic")
+	s, release := r.swapper()
 	defer release()
 	reshaping := node.Reshaping{
-		Vhost: "/", Exchange: r.name, Lock: s.Lock.Name, Token: "another's", Behind: record.Name(r.prefix, r.name),
-		Hold: record.Hold(r.prefix, r.name), Queue: r.served().Queue, Routes: "topic", Type: "topic", Shape: node.Plain,
+		Vhost: "/", Exchange: r.name, Lock: s.Lock.Name, Token: "another's", Behind: record.Name(r.Prefix, r.name),
+		Hold: record.Hold(r.Prefix, r.name), Queue: r.served().Queue, Routes: "topic", Type: "topic", Shape: node.Plain,
 	}
 	const notLocked = "the node does not see this tool's lock"
 	require.ErrorContains(t, r.node.Reshape(t.Context(), reshaping), notLocked)

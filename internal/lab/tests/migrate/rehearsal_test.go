@@ -1,14 +1,17 @@
 package migrate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,16 +21,11 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
-	"github.com/delayer-go/delayer/internal/app/migration/record"
-	"github.com/delayer-go/delayer/internal/app/migration/swap"
 	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/migrate"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // rehearsalPatience bounds what hangs, and measures nothing.
@@ -46,19 +44,14 @@ const far = time.Hour
 
 // A rehearsal is one way off the plugin, with the program delayer as an operator runs it.
 type rehearsal struct {
-	*rabbittest.Rig
-	fillers  []*amqp091.Connection // fill the plugin, in turn
-	cfg      backend.Config
-	config   string // the file
-	program  string
-	ctl      string
-	kind     string // of the exchange
-	exchange string
-	queue    string
-	account  *account.Account[string]
-	running  sync.WaitGroup // the consumer
-	lives    int            // the number of the next message of the series live
-	turn     int            // of kills
+	*rig
+	fillers []*amqp091.Connection // fill the plugin, in turn
+	cfg     backend.Config
+	config  string // the file
+	program string
+	account *account.Account[string]
+	lives   int // the number of the next message of the series live
+	turn    int // of kills
 
 	mu      sync.Mutex
 	refused []error // what publishers were told
@@ -69,51 +62,22 @@ type rehearsal struct {
 func TestRehearsal(t *testing.T) {
 	needPlugin(t)
 	program := build(t)
-	for name, way := range map[string]struct {
-		kind string
-		goes func(*rehearsal)
-	}{
-		"code":       {"direct", (*rehearsal).code},
-		"serve":      {topicOrFanout(t), (*rehearsal).serve},
-		"evacuation": {"headers", (*rehearsal).evacuation},
-	} {
+	kind := topicOrFanout(t)
+	for name, goes := range map[string]func(*rehearsal){"code": (*rehearsal).code, "serve": (*rehearsal).serve} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := needPlugin(t)
-			r := rehearse(t, b, program, rabbitmqctl(t, b), way.kind)
-			way.goes(r)
+			r := rehearse(t, needPlugin(t), program, kind)
+			goes(r)
 			r.holds()
 		})
 	}
 }
 
-// rehearse declares an exchange with a queue that is consumed.
-func rehearse(t testing.TB, b *rabbit.Broker, program, ctl, kind string) *rehearsal {
-	r := &rehearsal{Rig: rabbittest.NewRig(t, b), program: program, ctl: ctl, kind: kind, account: account.New[string](time.Now())}
-	r.exchange = r.Prefix + ` "it's" ` + kind
-	r.queue, r.fillers = r.exchange+" queue", []*amqp091.Connection{r.Conn}
-	t.Cleanup(func() {
-		_ = r.Conn.Close()
-		r.running.Wait()
-	})
-	r.configure()
-	require.NoError(t, r.Ch.ExchangeDeclare(r.exchange, "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": kind}))
-	_, err := r.Ch.QueueDeclare(r.queue, true, false, false, false, nil)
-	require.NoError(t, err)
-	require.NoError(t, r.Ch.QueueBind(r.queue, "order.new", r.exchange, false, amqp091.Table{"x-match": "all", "route": "here"}))
-	deliveries, _ := r.ConsumeUntil(r.queue)
-	r.running.Go(func() {
-		for d := range deliveries {
-			r.account.Arrive(d.MessageId, r.account.Now())
-		}
-	})
-	t.Cleanup(r.tidy)
-	return r
-}
-
-// configure writes the configuration file. The ladder is no longer than it must be: each queue is a
-// Raft group.
-func (r *rehearsal) configure() {
+// rehearse declares an exchange with a queue that is consumed, and writes the configuration file.
+// The ladder is no longer than it must be: each queue is a Raft group.
+func rehearse(t testing.TB, b *rabbit.Broker, program, kind string) *rehearsal {
+	r := &rehearsal{rig: newRigAt(t, b, "/"), program: program, account: account.New[string](time.Now())}
+	r.fillers = []*amqp091.Connection{r.Conn}
 	var steps []time.Duration
 	for step := 100 * time.Millisecond; step < far; step *= 2 {
 		steps = append(steps, step)
@@ -126,45 +90,46 @@ binaryladder: {tick: 100ms, steps: %q}
 serve:
   exchanges:
     - {name: %q, type: %s, to: %q, move_bindings: true}
-`, r.Broker.URL(), management(r.TB, r.Broker), r.Prefix, binaryladder.List(steps...), r.exchange, r.kind, swap.DefaultTarget(r.exchange))
+`, b.URL(), b.Management(), r.Prefix, binaryladder.List(steps...), r.name, kind, r.target())
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
 	r.cfg, err = backend.Load(r.config)
 	require.NoError(r, err)
 	r.cfg.Logger = slog.New(slog.DiscardHandler) // each failure is a publisher's error
-}
-
-// tidy removes what the rehearsal has declared.
-func (r *rehearsal) tidy() {
-	conn, err := amqp091.Dial(r.Broker.URL())
-	require.NoError(r, err)
-	defer conn.Close() //nolint:errcheck // the test ends
-	plan, err := backend.Topology(r.cfg)
-	require.NoError(r, err)
-	all := plan.Add(evacuate.Plan(r.cfg.Prefix)).Add(entry.Spec{Name: r.exchange, Type: r.kind}.Side(r.cfg.Prefix))
-	all = all.Add(topology.Plan{
-		Exchanges: []topology.Exchange{{Name: r.exchange}, {Name: swap.DefaultTarget(r.exchange)}, {Name: record.Name(r.cfg.Prefix, r.exchange)}},
-		Queues:    []topology.Queue{{Name: r.queue}},
+	t.Cleanup(func() { rabbittest.Remove(t, r.cfg) })
+	r.delayed(kind, false, nil)
+	r.queue = r.bound("the queue", r.name, "order.new", amqp091.Table{"x-match": "all", "route": "here"})
+	deliveries := r.Consume(r.queue)
+	var consumer sync.WaitGroup
+	consumer.Go(func() {
+		for d := range deliveries {
+			r.account.Arrive(d.MessageId, r.account.Now())
+		}
 	})
-	ch, err := conn.Channel()
-	require.NoError(r, err)
-	for _, q := range all.Queues {
-		_, _ = ch.QueueDelete(q.Name, false, false, false)
-	}
-	for _, x := range all.AllExchanges() {
-		_ = ch.ExchangeDelete(x.Name, false, false)
-	}
+	t.Cleanup(func() {
+		_ = r.Conn.Close()
+		consumer.Wait()
+	})
+	return r
 }
 
-// code: the publishers use package migrate already. The exchange is switched in place, and the
-// plugin delivers what it has.
+// code: the publishers use package migrate already. The exchange is switched in place. The plugin
+// delivers what is due soon, and the rest is moved.
 func (r *rehearsal) code() {
 	stop := r.publishers(r.wrapped())
-	r.fill(pending, 300, 5*time.Second, 20*time.Second)
+	const inDays = 100
+	r.fill(pending, 300, 5*time.Second, 35*time.Second)
+	r.fill(days, inDays, far*24/25, far)
 	r.switches("in-place")
+	for range kills[1:] { // in the middle of each of its stages
+		r.killedStep("evacuate", r.flags("--leave", "10s")...)
+	}
+	r.step("evacuate", r.flags("--leave", "10s")...)
 	r.empty()
 	stop()
+	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	assert.Len(r, r.inLadder(), inDays)
 	r.step("retire", r.flags()...)
 }
 
@@ -175,8 +140,11 @@ func (r *rehearsal) serve() {
 	const inDays = 100
 	r.fill(pending, 200, 12*time.Second, 24*time.Second)
 	r.fill(days, inDays, far*24/25, far)
-	r.wholeStep("assess", "--rabbitmqctl", r.ctl)
-	all := []*serveProcess{r.startServe(), r.startServe()} // before the switch, or after it
+	r.wholeStep("assess", "--rabbitmqctl", r.Broker.EvalCommand())
+	all := []*serveProcess{{r: r}, {r: r}}
+	for _, s := range all {
+		s.start() // before the switch, or after it
+	}
 	r.switches("serve")
 	for range kills {
 		for _, s := range all {
@@ -197,26 +165,9 @@ func (r *rehearsal) serve() {
 	assert.Len(r, r.inLadder(), inDays)
 }
 
-// evacuation: as code, and what the plugin has is moved.
-func (r *rehearsal) evacuation() {
-	stop := r.publishers(r.wrapped())
-	const inDays = 100
-	r.fill(pending, 200, 25*time.Second, 35*time.Second)
-	r.fill(days, inDays, far*24/25, far)
-	r.switches("in-place")
-	for range kills[1:] { // in the middle of each of its stages
-		r.killedStep("evacuate", r.flags("--leave", "10s")...)
-	}
-	r.step("evacuate", r.flags("--leave", "10s")...)
-	stop()
-	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
-	assert.Len(r, r.inLadder(), inDays)
-	r.step("retire", r.flags()...)
-}
-
 // flags are those of a step that works on the exchange.
 func (r *rehearsal) flags(more ...string) []string {
-	return append([]string{"--exchange", r.exchange, "--rabbitmqctl", r.ctl}, more...)
+	return append([]string{"--exchange", r.name, "--rabbitmqctl", r.Broker.EvalCommand()}, more...)
 }
 
 // switches switches the exchange. It is killed at several places.
@@ -248,7 +199,7 @@ func (r *rehearsal) empty() {
 	require.Eventually(r, func() bool {
 		for _, t := range r.tables() {
 			for _, w := range t.Exchanges {
-				if w.Exchange == r.exchange {
+				if w.Exchange == r.name {
 					return false
 				}
 			}
@@ -260,9 +211,7 @@ func (r *rehearsal) empty() {
 // tables are what waits in the plugin, node by node.
 func (r *rehearsal) tables() []node.Table {
 	r.Helper()
-	control, err := node.New(r.ctl)
-	require.NoError(r, err)
-	tables, err := control.Pending(r.Context())
+	tables, err := r.control.Pending(r.Context())
 	require.NoError(r, err)
 	return tables
 }
@@ -271,7 +220,7 @@ func (r *rehearsal) tables() []node.Table {
 // their id.
 func (r *rehearsal) inLadder() map[string]int {
 	ids := map[string]int{}
-	for _, d := range inLadder(r.Rig, r.cfg) {
+	for _, d := range takeAll(r.Rig, r.cfg) {
 		if strings.HasPrefix(d.MessageId, days) {
 			ids[d.MessageId]++
 		}
@@ -293,7 +242,7 @@ func (r *rehearsal) fill(series string, n int, from, to time.Duration) {
 	var confirms []*amqp091.DeferredConfirmation
 	for i := range n {
 		id, delay := fmt.Sprint(series, i), (from + (to-from)*time.Duration(i)/time.Duration(n)).Truncate(time.Millisecond)
-		confirm, err := channels[i%len(channels)].PublishWithDeferredConfirm(r.exchange, "order.new", false, false, r.ask(id, series, delay))
+		confirm, err := channels[i%len(channels)].PublishWithDeferredConfirm(r.name, "order.new", false, false, r.ask(id, series, delay))
 		require.NoError(r, err)
 		confirms = append(confirms, confirm)
 		r.account.Answer(id, r.account.Now(), nil)
@@ -327,8 +276,7 @@ func (r *rehearsal) wrapped() channelPublisher {
 	return migrate.NewPublisher(d)
 }
 
-// publishers publish until stop is called. What fails is tried again, as an application does; every
-// fourth message has no delay.
+// publishers publish until stop is called. Every fourth message has no delay.
 func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
 	const most, longest = 1_000_000, 3000
 	ctx, cancel := context.WithCancel(context.Background())
@@ -343,18 +291,14 @@ func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
 			if i%4 == 0 {
 				delay = 0
 			}
-			for began := time.Now(); ; {
-				within, end := context.WithTimeout(context.Background(), rehearsalPatience)
-				err := p.PublishWithContext(within, r.exchange, "order.new", delay == 0, false, r.ask(id, live, delay))
-				end()
-				r.account.Answer(id, r.account.Now(), err)
-				if err == nil || time.Since(began) > rehearsalPatience {
-					break
-				}
+			within, end := context.WithTimeout(context.Background(), rehearsalPatience)
+			err := p.PublishWithContext(within, r.name, "order.new", delay == 0, false, r.ask(id, live, delay))
+			end()
+			r.account.Answer(id, r.account.Now(), err)
+			if err != nil {
 				r.mu.Lock()
 				r.refused = append(r.refused, err)
 				r.mu.Unlock()
-				<-tick.C
 			}
 			<-tick.C
 		}
@@ -368,7 +312,7 @@ func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
 }
 
 // rawPublisher publishes as an application that knows nothing of the migration. It waits for each
-// confirm, and opens its channel again.
+// confirm.
 type rawPublisher struct {
 	conn    *amqp091.Connection
 	ch      *amqp091.Channel
@@ -381,23 +325,17 @@ func (p *rawPublisher) PublishWithContext(ctx context.Context, exchange, key str
 		if err != nil {
 			return err
 		}
+		p.ch, p.returns = ch, ch.NotifyReturn(make(chan amqp091.Return, 1))
 		if err := ch.Confirm(false); err != nil {
 			return err
 		}
-		p.ch, p.returns = ch, ch.NotifyReturn(make(chan amqp091.Return, 1))
 	}
 	confirm, err := p.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
-	ok := false
-	if err == nil {
-		ok, err = confirm.WaitContext(ctx)
-	}
-	if err == nil && !ok {
-		err = errors.New("not confirmed")
-	}
 	if err != nil {
-		_ = p.ch.Close()
-		p.ch = nil
 		return err
+	}
+	if ok, err := confirm.WaitContext(ctx); err != nil || !ok {
+		return fmt.Errorf("not confirmed: %w", err)
 	}
 	select {
 	case <-p.returns: // comes before its confirm
@@ -405,4 +343,173 @@ func (p *rawPublisher) PublishWithContext(ctx context.Context, exchange, key str
 	default:
 		return nil
 	}
+}
+
+// kills are after how long steps are killed, in turn.
+var kills = []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
+
+// build builds the command delayer.
+func build(t testing.TB) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "delayer")
+	said, err := exec.Command("go", "build", "-o", program, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	return program
+}
+
+// command is a step of delayer migrate.
+func (r *rehearsal) command(step string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	r.Helper()
+	cmd, said := exec.Command(r.program, append([]string{"migrate", step, "--config", r.config}, args...)...), &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, said
+}
+
+// killedStep runs a step, and kills it with SIGKILL in the middle.
+func (r *rehearsal) killedStep(step string, args ...string) {
+	r.Helper()
+	after := kills[r.turn%len(kills)]
+	r.turn++
+	cmd, said := r.command(step, args...)
+	require.NoError(r, cmd.Start())
+	kill := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	err := cmd.Wait()
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
+		return
+	}
+	require.NoError(r, err, "%s %v: %s", step, args, said)
+}
+
+// step runs a step twice: it is killed in the middle, and then finishes.
+func (r *rehearsal) step(step string, args ...string) {
+	r.Helper()
+	r.killedStep(step, args...)
+	r.wholeStep(step, args...)
+}
+
+// wholeStep runs a step to its end, and returns what it says.
+func (r *rehearsal) wholeStep(step string, args ...string) string {
+	r.Helper()
+	said, err := r.tryStep(step, args...)
+	require.NoError(r, err, "%s %v: %s", step, args, said)
+	return said
+}
+
+// tryStep is a wholeStep that may fail.
+func (r *rehearsal) tryStep(step string, args ...string) (said string, err error) {
+	r.Helper()
+	began := time.Now()
+	cmd, out := r.command(step, args...)
+	err = cmd.Run()
+	r.Logf("%s took %v\n%s", step, time.Since(began).Round(time.Millisecond), out)
+	return out.String(), err
+}
+
+// A serveProcess is one that is started again when it is killed.
+type serveProcess struct {
+	r    *rehearsal
+	cmd  *exec.Cmd
+	said *bytes.Buffer
+}
+
+func (s *serveProcess) start() {
+	s.cmd, s.said = exec.Command(s.r.program, "serve", "--config", s.r.config), &bytes.Buffer{}
+	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
+	require.NoError(s.r, s.cmd.Start())
+	child := s.cmd.Process
+	s.r.Cleanup(func() { _ = child.Kill() }) // where the test ends before
+}
+
+// kill kills it with SIGKILL, and starts it again.
+func (s *serveProcess) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.start()
+}
+
+// stop asks it to end.
+func (s *serveProcess) stop() {
+	assert.NoError(s.r, s.cmd.Process.Signal(syscall.SIGTERM))
+	assert.NoError(s.r, s.cmd.Wait(), "%s", s.said)
+	s.r.Logf("serve\n%s", s.said)
+}
+
+// held are messages that wait on a node while it is down.
+const held = "held"
+
+// TestCluster migrates an exchange whose messages wait on all three nodes of a cluster. It is
+// switched and rolled back while all run, and switched again while one is down: that one is named
+// wherever its messages matter, and what it has is neither lost nor forgotten.
+func TestCluster(t *testing.T) {
+	needPlugin(t)
+	t.Parallel()
+	nodes := clusterWithPlugin(t)
+	r := rehearse(t, nodes[0], build(t), "topic")
+	for _, b := range nodes[1:] { // the plugin is filled through all nodes in turn
+		r.fillers = append(r.fillers, rabbittest.NewRig(t, b).Conn)
+	}
+	ctl := []string{"--rabbitmqctl", nodes[0].EvalCommand()}
+	const each = 30
+
+	stop := r.publishers(r.wrapped())
+	r.fill(pending, each*len(nodes), time.Second, 5*time.Second)
+	r.fill(days, each*len(nodes), far*24/25, far)
+	require.Contains(t, r.wholeStep("assess", ctl...), "3 nodes")
+	for _, step := range [][]string{{"switch", "--mode", "in-place", "--yes"}, {"rollback"}} {
+		require.Contains(t, r.wholeStep(step[0], r.flags(step[1:]...)...), "it was there all the time")
+	}
+	stop()
+	r.holds()
+	tables := r.tables()
+	require.Len(t, tables, len(nodes))
+	for _, table := range tables {
+		require.Equal(t, each, table.Exchanges[0].Rows, "on node %s", table.Node)
+	}
+
+	r.fill(held, each*len(nodes), 3*time.Second, 6*time.Second)
+	down := nodes[len(nodes)-1]
+	require.NoError(t, down.Stop(t.Context()))
+	at, err := amqp091.ParseURI(down.URL())
+	require.NoError(t, err)
+	name := fmt.Sprintf("delayer%d@localhost", at.Port) // what a private node calls itself
+	require.Contains(t, r.failedStep("assess", ctl...), name+": it does not run")
+	require.Contains(t, r.wholeStep("switch", r.flags("--mode", "in-place", "--yes")...), "it was there all the time")
+	require.Contains(t, r.wholeStep("status", ctl...), "the counts are too low")
+	for _, step := range [][]string{{"evacuate", "--leave", "10s"}, {"retire"}} {
+		require.Contains(t, r.failedStep(step[0], r.flags(step[1:]...)...), name)
+	}
+	require.NoError(t, down.Run(t.Context()))
+	r.wholeStep("evacuate", r.flags("--leave", "10s")...)
+	r.holds()
+	inLadder := r.inLadder()
+	assert.Len(t, inLadder, each*len(nodes))
+	for id, n := range inLadder {
+		assert.Equal(t, 1, n, id)
+	}
+	r.wholeStep("retire", r.flags()...)
+}
+
+// clusterWithPlugin starts three nodes.
+func clusterWithPlugin(t *testing.T) []*rabbit.Broker {
+	t.Helper()
+	plugins := []string{rabbittest.DelayedMessages, managementPlugin}
+	c, err := rabbit.StartCluster(t.Context(), rabbit.Options{Plugins: plugins, InMemory: true, Logf: t.Logf}, 3)
+	if errors.Is(err, rabbit.ErrNone) {
+		rabbittest.Skipf(t, "no cluster can be started: %v", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	if !c.Nodes()[0].HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "private nodes have no plugin %s", rabbittest.DelayedMessages)
+	}
+	return c.Nodes()
+}
+
+// failedStep runs a step that must fail, and returns what it says.
+func (r *rehearsal) failedStep(step string, args ...string) string {
+	r.Helper()
+	said, err := r.tryStep(step, args...)
+	require.Error(r, err, "%s %v: %s", step, args, said)
+	return said
 }

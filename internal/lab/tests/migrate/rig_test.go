@@ -1,9 +1,13 @@
+// Package migrate_test tests each step of `delayer migrate` on a real broker with the plugin.
 package migrate_test
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"encoding/json"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -19,85 +23,161 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	managementapi "github.com/delayer-go/delayer/internal/lib/management"
 )
 
-// A swapRig is a user's exchange in a vhost, and what the tool has.
-type swapRig struct {
-	*rabbittest.Rig
-	broker       *broker.Control
-	node         swap.Node
-	api          *inventory.API
-	vhost        string
-	prefix, name string
+// managementPlugin gives the broker its management API.
+const managementPlugin = "rabbitmq_management"
+
+func TestMain(m *testing.M) {
+	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages, managementPlugin}})
 }
 
-func newSwapRig(t testing.TB) *swapRig { return newSwapRigAt(t, "/") }
+// needPlugin returns the package's broker if it has the plugin, and skips the test by name
+// otherwise.
+func needPlugin(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	return rabbittest.NeedPlugin(t, rabbittest.DelayedMessages)
+}
 
-// newSwapRigAt works in a vhost, which is there.
-func newSwapRigAt(t testing.TB, vhost string) *swapRig {
-	b := needPlugin(t)
-	at := withVhost(t, b.URL(), vhost)
+// rabbitmqctl is a command line that evaluates programs on the broker's node, as --rabbitmqctl
+// takes it. It stands for rabbitmqctl, which takes a hundred times as long. Without one, or without
+// a management API, the test is skipped.
+func rabbitmqctl(t testing.TB, b *rabbit.Broker) string {
+	t.Helper()
+	if b.EvalCommand() == "" || b.Management() == "" {
+		rabbittest.Skipf(t, "the broker has no rabbitmqctl or no management API that is known")
+	}
+	return b.EvalCommand()
+}
+
+// A rig is a user's exchange in a vhost, and what the tool has.
+type rig struct {
+	*rabbittest.Rig
+	broker  *broker.Control
+	control *node.Control
+	node    swap.Node // the same, or what stands before it
+	api     *inventory.API
+	vhost   string
+	name    string // of the exchange
+	queue   string // of newDelayed
+}
+
+func newRig(t testing.TB) *rig { return newRigAt(t, needPlugin(t), "/") }
+
+// newRigAt works in a vhost, which is made. The exchange's name is hard to write into a program.
+func newRigAt(t testing.TB, b *rabbit.Broker, vhost string) *rig {
+	ctl, err := node.New(rabbitmqctl(t, b))
+	require.NoError(t, err)
+	at := b.URL()
+	if vhost != "/" {
+		if !b.Owned() {
+			rabbittest.Skipf(t, "needs a broker of its own to make a vhost")
+		}
+		u, err := url.Parse(at)
+		require.NoError(t, err)
+		change(t, b, http.MethodPut, nil, "vhosts", vhost)
+		everything := map[string]string{"configure": ".*", "write": ".*", "read": ".*"}
+		change(t, b, http.MethodPut, everything, "permissions", vhost, u.User.Username())
+		at = u.Scheme + "://" + u.User.String() + "@" + u.Host + "/" + url.PathEscape(vhost)
+	}
 	user := rabbittest.NewRigAt(t, b, at)
 	conn, err := broker.Dial(t.Context(), broker.Options{URL: at, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	control := broker.NewControl(conn)
-	ctl, err := node.New(rabbitmqctl(t, b))
+	const noTimeout = 0
+	client, err := managementapi.New(b.Management(), noTimeout, &http.Transport{DisableKeepAlives: true})
 	require.NoError(t, err)
-	api, prefix := inventoryOf(t, management(t, b), vhost), user.Prefix
-	r := &swapRig{user, control, ctl, api, vhost, prefix, prefix + ` it's "E"/é`}
+	r := &rig{
+		Rig: user, broker: broker.NewControl(conn), control: ctl, node: ctl, api: inventory.New(client, vhost),
+		vhost: vhost, name: user.Prefix + ` it's \ "E"/é`,
+	}
+	// A broker that takes AMQP connections since a moment may still answer 500 there.
+	require.Eventually(t, func() bool { return r.api.Reachable(t.Context()) == nil }, time.Minute, 100*time.Millisecond)
+	control := r.broker
 	t.Cleanup(func() {
 		defer control.Close()
-		marker := entry.Spec{Name: record.Name(prefix, r.name), To: record.Hold(prefix, r.name)}
+		marker := entry.Spec{Name: record.Name(r.Prefix, r.name), To: record.Hold(r.Prefix, r.name)}
 		for _, spec := range []entry.Spec{{Name: r.name, Type: "direct", To: r.target()}, marker} {
-			_ = entry.Remove(context.Background(), control, prefix, spec)
+			_ = entry.Remove(context.Background(), control, r.Prefix, spec)
 		}
 	})
 	return r
 }
 
-// served are the queues of delayer serve, and target is where it passes messages on.
-func (r *swapRig) served() entry.Names { return entry.NamesOf(r.prefix, r.name) }
-func (r *swapRig) target() string      { return swap.DefaultTarget(r.name) }
-
-// swapperOf works on an exchange, of which it holds the lock until release is called.
-func swapperOf(t testing.TB, control *broker.Control, ctl swap.Node, api *inventory.API, vhost, prefix, exchange string) (s *swap.Swapper, release func()) {
+// newDelayed declares an exchange of the plugin, with a queue behind it.
+func newDelayed(t testing.TB, kind string) *rig {
 	t.Helper()
-	const noPatience = 0
-	lock, err := record.Take(t.Context(), control.Conn(), prefix, exchange, noPatience)
+	r := newRig(t)
+	r.delayed(kind, false, nil)
+	r.queue = r.bound("queue", r.name, "#", nil)
+	return r
+}
+
+// change asks the management API to make or delete an object. rabbitmqctl takes a hundred times as
+// long.
+func change(t testing.TB, b *rabbit.Broker, method string, body any, path ...string) {
+	t.Helper()
+	text, err := json.Marshal(body)
 	require.NoError(t, err)
-	return &swap.Swapper{Prefix: prefix, Exchange: exchange, Vhost: vhost, API: api, Control: control, Node: ctl, Lock: lock}, lock.Release
+	at, err := url.Parse(b.Management())
+	require.NoError(t, err)
+	address := at.Scheme + "://" + at.User.String() + "@" + at.Host + "/api"
+	for _, word := range path {
+		address += "/" + url.PathEscape(word)
+	}
+	require.Eventually(t, func() bool { // it may start a moment after the rest
+		request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, address, bytes.NewReader(text))
+		require.NoError(t, err)
+		request.Close = true
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close() //nolint:errcheck // only the status counts
+		return answer.StatusCode < http.StatusMultipleChoices
+	}, time.Minute, 100*time.Millisecond, "%s %v", method, path)
+}
+
+// served are the queues of delayer serve, and target is where it passes messages on.
+func (r *rig) served() entry.Names { return entry.NamesOf(r.Prefix, r.name) }
+func (r *rig) target() string      { return swap.DefaultTarget(r.name) }
+
+// swapper works on the exchange, of which it holds the lock until release is called.
+func (r *rig) swapper() (s *swap.Swapper, release func()) {
+	r.Helper()
+	const noPatience = 0
+	lock, err := record.Take(r.Context(), r.broker.Conn(), r.Prefix, r.name, noPatience)
+	require.NoError(r, err)
+	return &swap.Swapper{
+		Prefix: r.Prefix, Exchange: r.name, Vhost: r.vhost, API: r.api, Control: r.broker, Node: r.node, Lock: lock,
+	}, lock.Release
 }
 
 // trySwitch changes the exchange, and may be refused.
-func (r *swapRig) trySwitch(mode record.Mode) (swap.Result, error) {
+func (r *rig) trySwitch(mode record.Mode) (swap.Result, error) {
 	r.Helper()
-	s, release := swapperOf(r.TB, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	s, release := r.swapper()
 	defer release()
 	return s.Switch(r.Context(), mode, "")
 }
 
-func (r *swapRig) switches(mode record.Mode) swap.Result {
+func (r *rig) switches(mode record.Mode) swap.Result {
 	r.Helper()
 	result, err := r.trySwitch(mode)
 	require.NoError(r, err)
 	return result
 }
 
-func (r *swapRig) tryRollback() error {
+func (r *rig) tryRollback() error {
 	r.Helper()
-	s, release := swapperOf(r.TB, r.broker, r.node, r.api, r.vhost, r.prefix, r.name)
+	s, release := r.swapper()
 	defer release()
 	_, err := s.Rollback(r.Context())
 	return err
 }
 
-func (r *swapRig) rollsBack() {
-	r.Helper()
-	require.NoError(r, r.tryRollback())
-}
-
 // delayed declares the exchange.
-func (r *swapRig) delayed(kind string, autoDelete bool, args amqp091.Table) {
+func (r *rig) delayed(kind string, autoDelete bool, args amqp091.Table) {
 	r.Helper()
 	all := amqp091.Table{"x-delayed-type": kind}
 	for k, v := range args {
@@ -106,43 +186,48 @@ func (r *swapRig) delayed(kind string, autoDelete bool, args amqp091.Table) {
 	require.NoError(r, r.Ch.ExchangeDeclare(r.name, "x-delayed-message", true, autoDelete, false, false, all))
 }
 
-// queue declares one, bound to an exchange.
-func (r *swapRig) queue(hint, exchange, key string, args amqp091.Table) string {
+// bound is a queue that is bound to an exchange.
+func (r *rig) bound(hint, exchange, key string, args amqp091.Table) string {
 	r.Helper()
 	name := r.Queue(hint, nil)
 	r.Bind(name, key, exchange, args)
 	return name
 }
 
-func (r *swapRig) exchange(hint, kind string, autoDelete bool) string {
+// exclusive binds an exclusive queue to the exchange.
+func (r *rig) exclusive() string {
 	r.Helper()
-	name := r.prefix + "-" + hint
-	require.NoError(r, r.Ch.ExchangeDeclare(name, kind, true, autoDelete, false, false, nil))
-	r.Cleanup(func() { r.Fresh(func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, false, false) }) })
-	return name
+	q, err := r.Ch.QueueDeclare("", false, true, true, false, nil)
+	require.NoError(r, err)
+	r.Bind(q.Name, "#", r.name, nil)
+	return q.Name
 }
 
 // publish sends messages with a delay, or none with 0, and waits for their confirms.
-func (r *swapRig) publish(exchange, key string, n int, delay time.Duration, headers amqp091.Table) {
+func (r *rig) publish(exchange, key string, n int, delay time.Duration, headers amqp091.Table) {
 	r.Helper()
-	h := amqp091.Table{}
-	for k, v := range headers {
-		h[k] = v
-	}
-	if delay > 0 {
-		h["x-delay"] = delay.Milliseconds()
-	}
 	messages := make([]amqp091.Publishing, n)
 	for i := range messages {
-		messages[i] = amqp091.Publishing{
-			Headers: h, MessageId: fmt.Sprint(delay, i), DeliveryMode: amqp091.Persistent, Timestamp: time.Now(), Body: []byte("body"),
-		}
+		messages[i] = asked(delay, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Headers: headers})
 	}
 	r.PublishDelayed(exchange, key, messages...)
 }
 
+// asked is a message that asks the plugin for a delay.
+func asked(delay time.Duration, msg amqp091.Publishing) amqp091.Publishing {
+	headers := amqp091.Table{}
+	for k, v := range msg.Headers {
+		headers[k] = v
+	}
+	if delay > 0 {
+		headers["x-delay"] = delay.Milliseconds()
+	}
+	msg.Headers = headers
+	return msg
+}
+
 // depth is how many messages a queue holds; one that does not exist holds none.
-func (r *swapRig) depth(queue string) int {
+func (r *rig) depth(queue string) int {
 	r.Helper()
 	q, err := r.broker.Queue(r.Context(), queue)
 	if broker.Code(err) != amqp091.NotFound {
@@ -152,13 +237,22 @@ func (r *swapRig) depth(queue string) int {
 }
 
 // arrives waits until a queue holds so many messages.
-func (r *swapRig) arrives(queue string, n int) {
+func (r *rig) arrives(queue string, n int) {
 	r.Helper()
 	require.Eventually(r, func() bool { return r.depth(queue) >= n }, time.Minute, 20*time.Millisecond)
 	require.Equal(r, n, r.depth(queue))
 }
 
-func (r *swapRig) definition() inventory.Definition {
+// receive waits for so many messages.
+func (r *rig) receive(in <-chan amqp091.Delivery, n int) (got []amqp091.Delivery) {
+	r.Helper()
+	for len(got) < n {
+		got = append(got, rabbittest.Next(r, in))
+	}
+	return got
+}
+
+func (r *rig) definition() inventory.Definition {
 	r.Helper()
 	d, err := r.api.Definition(r.Context(), r.name)
 	require.NoError(r, err)
@@ -166,22 +260,16 @@ func (r *swapRig) definition() inventory.Definition {
 }
 
 // recorded reports whether the exchange has a record.
-func (r *swapRig) recorded() bool {
+func (r *rig) recorded() bool {
 	r.Helper()
-	_, found, err := record.Read(r.Context(), r.api, r.prefix, r.name)
+	_, found, err := record.Read(r.Context(), r.api, r.Prefix, r.name)
 	require.NoError(r, err)
 	return found
 }
 
-// delivers reports whether the plugin delivers what an exchange routes by a type.
-func (r *swapRig) delivers(kind string) bool {
-	r.Helper()
-	return kind != "topic" || !inKhepri(r.TB, r.Broker)
-}
-
-// inLadder takes all messages out of a Delayer's queues. The queue of misrouted messages has a single
+// takeAll takes all messages out of a Delayer's queues. The queue of misrouted messages has a single
 // active consumer, and refuses that.
-func inLadder(r *rabbittest.Rig, cfg backend.Config) (all []amqp091.Delivery) {
+func takeAll(r *rabbittest.Rig, cfg backend.Config) (all []amqp091.Delivery) {
 	r.Helper()
 	plan, err := backend.Topology(cfg)
 	require.NoError(r, err)
@@ -198,21 +286,20 @@ func inLadder(r *rabbittest.Rig, cfg backend.Config) (all []amqp091.Delivery) {
 	return all
 }
 
-// inKhepri reports whether the broker keeps its exchanges in Khepri. A topic exchange of the plugin
-// has no table there, and what is due is dropped.
-func inKhepri(t testing.TB, b *rabbit.Broker) bool {
-	t.Helper()
-	v, err := apiOf(t, b, "/").Look(t.Context())
-	require.NoError(t, err)
-	return v.Enabled(inventory.Khepri)
+// delivers reports whether the plugin delivers what an exchange routes by a type. A topic exchange of
+// the plugin has no table in Khepri, and what is due is dropped.
+func (r *rig) delivers(kind string) bool {
+	r.Helper()
+	v, err := r.api.Look(r.Context())
+	require.NoError(r, err)
+	return kind != "topic" || !v.Enabled(inventory.Khepri)
 }
 
-// topicOrFanout is the type of an exchange of the plugin from which the broker delivers: in Khepri
-// that is not topic.
+// topicOrFanout is the type of an exchange of the plugin from which the broker delivers.
 func topicOrFanout(t testing.TB) string {
 	t.Helper()
-	if inKhepri(t, needPlugin(t)) {
-		return "fanout"
+	if newRig(t).delivers("topic") {
+		return "topic"
 	}
-	return "topic"
+	return "fanout"
 }

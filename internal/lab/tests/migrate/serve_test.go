@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -23,58 +24,42 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
 // servePatience bounds what hangs, and measures nothing.
 const servePatience = time.Minute
 
-// A crossing is an exchange of the plugin with a queue behind it, and delayer serve for it.
-type crossing struct {
-	*swapRig
-	cfg   backend.Config
-	kind  string
-	queue string
-}
-
-func newCrossing(t testing.TB, kind string) *crossing {
-	c := &crossing{swapRig: newSwapRig(t), kind: kind}
-	c.cfg.URL = c.Broker.URL() // and no management: the Delayer would wait for policies
-	c.cfg.Prefix, c.cfg.Logger = c.prefix, slog.New(slog.DiscardHandler)
-	c.cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
-	c.delayed(kind, false, nil)
-	c.queue = c.swapRig.queue("the queue", c.name, "order.*", nil)
-	t.Cleanup(func() { rabbittest.Remove(c, c.cfg) })
-	return c
-}
-
-// cross serves the exchange until stop is called or the test ends.
-func (c *crossing) cross(change func(*entry.Spec)) (stop func()) {
-	c.Helper()
-	settings, err := engine.Resolve(c.cfg.Options, "")
-	require.NoError(c, err)
-	d, err := backend.Open(c.Context(), c.cfg)
-	require.NoError(c, err)
-	spec := entry.Spec{Name: c.name, Type: c.kind, To: c.target()}
+// serves serves the exchange until stop is called or the test ends.
+func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
+	r.Helper()
+	cfg := backend.Config{}
+	cfg.URL = r.Broker.URL() // and no management: the Delayer would wait for policies
+	cfg.Prefix, cfg.Logger = r.Prefix, slog.New(slog.DiscardHandler)
+	cfg.BinaryLadder = binaryladder.Config{Tick: 20 * time.Millisecond, Steps: "20ms,40ms,80ms,160ms,320ms,640ms,1280ms,2560ms"}
+	settings, err := engine.Resolve(cfg.Options, "")
+	require.NoError(r, err)
+	d := rabbittest.Open(r, cfg)
+	spec := entry.Spec{Name: r.name, Type: kind, To: r.target()}
 	if change != nil {
 		change(&spec)
 	}
-	r, err := entry.Open(c.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100})
-	require.NoError(c, err)
-	require.NoError(c, r.Add(c.Context(), []entry.Spec{spec}))
+	c, err := entry.Open(r.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100})
+	require.NoError(r, err)
+	require.NoError(r, c.Add(r.Context(), []entry.Spec{spec}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { r.Run(ctx) })
+	running.Go(func() { c.Run(ctx) })
 	if spec.MoveBindings {
-		m := rebind.Mover{Spec: spec, Prefix: c.prefix, API: c.api, Control: r.Control(), Log: c.cfg.Logger}
+		m := rebind.Mover{Spec: spec, Prefix: r.Prefix, API: r.api, Control: c.Control(), Log: cfg.Logger}
 		running.Go(func() { m.Run(ctx) })
 	}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
-		r.Close()
-		assert.NoError(c, d.Close())
+		c.Close()
 	})
-	c.Cleanup(stop)
+	r.Cleanup(stop)
 	return stop
 }
 
@@ -100,8 +85,8 @@ func TestServe_AsThePlugin(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{topicOrFanout(t), "headers"} {
 		t.Run(kind, func(t *testing.T) {
-			c := newCrossing(t, kind)
-			uri, err := amqp091.ParseURI(c.cfg.URL)
+			c := newDelayed(t, kind)
+			uri, err := amqp091.ParseURI(c.Broker.URL())
 			require.NoError(t, err)
 			full := amqp091.Publishing{
 				ContentType: "text/plain", ContentEncoding: "e", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
@@ -136,13 +121,13 @@ func TestServe_AsThePlugin(t *testing.T) {
 			}
 			before := publish()
 			c.switches(record.Serving)
-			stop := c.cross(func(s *entry.Spec) { s.KeepXDelay = true })
+			stop := c.serves(kind, func(s *entry.Spec) { s.KeepXDelay = true })
 			exact := publish()
 			for id, want := range before {
 				assert.Equal(t, seen(want), seen(exact[id]), id)
 			}
 			stop()
-			c.cross(nil)
+			c.serves(kind, nil)
 			for id, got := range publish() {
 				want := seen(before[id])
 				if positive := id == "late" || id == "text" || id == "bare"; positive {
@@ -156,41 +141,34 @@ func TestServe_AsThePlugin(t *testing.T) {
 	}
 }
 
-// TestServe_Pending: what waited in the plugin when the exchange was switched arrives, once, and
-// does not wait again.
-func TestServe_Pending(t *testing.T) {
+// TestServe_Waited: what waits when serve starts arrives once, and not early: in the plugin since
+// before the switch, and in serve's queue, where the expiration that runs takes no message.
+func TestServe_Waited(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t, "fanout")
-	if !c.broker.Conn().From(3, 13) {
-		rabbittest.Skipf(t, "before RabbitMQ 3.13 nobody can tell what the plugin has delivered")
+	const kind = "fanout"
+	c := newDelayed(t, kind)
+	waits := map[string]amqp091.Publishing{"at once": asked(0, amqp091.Publishing{Expiration: "50"})}
+	due := map[string]time.Time{"later": time.Now().Add(500 * time.Millisecond)}
+	waits["later"] = asked(500*time.Millisecond, amqp091.Publishing{Expiration: "50"})
+	if c.broker.Conn().From(3, 13) { // before, nobody can tell what the plugin has delivered
+		due["pending"] = time.Now().Add(4 * time.Second)
+		c.PublishDelayed(c.name, "k", asked(4*time.Second, amqp091.Publishing{MessageId: "pending"}))
 	}
-	due := time.Now().Add(4 * time.Second)
-	c.PublishDelayed(c.name, "k", amqp091.Publishing{MessageId: "pending", Headers: amqp091.Table{"x-delay": int32(4000)}})
 	c.switches(record.Serving)
-	c.cross(nil)
-	d := rabbittest.Next(c, c.Consume(c.queue))
-	assert.Equal(t, "pending", d.MessageId)
-	assert.EqualValues(t, -4000, d.Headers["x-delay"])
-	assert.False(t, time.Now().Before(due.Add(-time.Millisecond)), "early")
-}
-
-// TestServe_Expired: the expiration that runs in serve's queue takes no message.
-func TestServe_Expired(t *testing.T) {
-	t.Parallel()
-	c := newCrossing(t, "topic")
-	c.switches(record.Serving)
-	c.PublishDelayed(c.name, "order.new", amqp091.Publishing{MessageId: "at once", Expiration: "50"})
-	began := time.Now()
-	c.PublishDelayed(c.name, "order.new", amqp091.Publishing{MessageId: "later", Expiration: "50", Headers: amqp091.Table{"x-delay": int32(500)}})
+	for id, msg := range waits {
+		msg.MessageId = id
+		c.PublishDelayed(c.name, "order.new", msg)
+	}
 	require.Eventually(t, func() bool { return c.depth(c.served().Back) == 2 }, servePatience, 20*time.Millisecond)
-	c.cross(nil)
-	deliveries, came := c.Consume(c.queue), map[string]amqp091.Delivery{}
-	for len(came) < 2 {
-		d := rabbittest.Next(c, deliveries)
-		came[d.MessageId] = d
-	}
-	assert.False(t, time.Since(began) < 500*time.Millisecond, "early")
-	for _, d := range came {
+	c.serves(kind, nil)
+	for _, d := range c.receive(c.Consume(c.queue), 1+len(due)) {
+		assert.False(t, time.Now().Before(due[d.MessageId].Add(-time.Millisecond)), "%s is early", d.MessageId)
+		if d.MessageId == "pending" {
+			assert.EqualValues(t, -4000, d.Headers["x-delay"])
+			continue
+		}
+		assert.Contains(t, waits, d.MessageId)
+		delete(waits, d.MessageId)
 		assert.Equal(t, "50", d.Expiration)
 		assert.NotContains(t, d.Headers, "x-death")
 		assert.Equal(t, "order.new", d.RoutingKey)
@@ -201,20 +179,14 @@ func TestServe_Expired(t *testing.T) {
 // queue, which serve cannot bind, keeps none of the others from it.
 func TestServe_MovesBindings(t *testing.T) {
 	t.Parallel()
-	c := newCrossing(t, "topic")
+	c := newDelayed(t, "topic")
 	c.switches(record.Serving)
-	late := c.queue + " late"
-	_, err := c.Ch.QueueDeclare(late, true, false, false, false, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = c.Ch.QueueDelete(late, false, false, false) })
-	require.NoError(t, c.Ch.QueueBind(late, "other.#", c.name, false, nil))
-	exclusive, err := c.Ch.QueueDeclare("", false, true, true, false, nil) // the broker's name comes before the other
-	require.NoError(t, err)
-	require.NoError(t, c.Ch.QueueBind(exclusive.Name, "nothing", c.name, false, nil))
-	c.cross(func(s *entry.Spec) { s.MoveBindings = true })
+	late := c.bound("late", c.name, "other.#", nil)
+	exclusive := c.exclusive() // the broker's name comes before the other
+	c.serves("topic", func(s *entry.Spec) { s.MoveBindings = true })
 	require.Eventually(t, func() bool {
 		d, err := c.api.Definition(t.Context(), c.name)
-		around := func(b inventory.BindingInfo) bool { return b.Target != c.served().Queue && b.Target != exclusive.Name }
+		around := func(b inventory.BindingInfo) bool { return b.Target != c.served().Queue && b.Target != exclusive }
 		leads := func(b inventory.BindingInfo) bool { return b.Target == c.served().Queue }
 		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
 	}, servePatience, 50*time.Millisecond)
@@ -223,4 +195,75 @@ func TestServe_MovesBindings(t *testing.T) {
 	c.PublishDelayed(c.name, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
 	assert.Equal(t, "m", rabbittest.Next(c, deliveries).MessageId)
 	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
+}
+
+// TestXDelay_BesideThePlugin holds what package xdelay says of the plugin. A message that the
+// plugin delivers at once arrives before one that is published after it.
+func TestXDelay_BesideThePlugin(t *testing.T) {
+	const atOnce, later, fails = "at once", "later", "fails"
+	c := newDelayed(t, topicOrFanout(t))
+	deliveries := c.Consume(c.queue)
+	recent := c.broker.Conn().From(3, 13) // the first with message containers
+	either := func(before, since string) string {
+		if recent {
+			return since
+		}
+		return before
+	}
+	for name, x := range map[string]struct {
+		value  any
+		plugin string
+		ours   any // a delay, or nil for an error
+	}{
+		"nil":            {nil, either(atOnce, fails), 0 * time.Second},
+		"zero":           {int32(0), atOnce, 0 * time.Second},
+		"negative":       {int32(-60_000), atOnce, 0 * time.Second},
+		"int32":          {int32(60_000), later, time.Minute},
+		"int64":          {int64(60_000), later, time.Minute},
+		"int16":          {int16(30_000), later, 30 * time.Second},
+		"longest":        {int64(math.MaxUint32), later, xdelay.Max},
+		"above":          {int64(math.MaxUint32) + 1, atOnce, nil},
+		"text":           {"60000", later, time.Minute},
+		"signed text":    {"+60000", later, time.Minute},
+		"negative text":  {"-60000", atOnce, 0 * time.Second},
+		"text above":     {"4294967296", atOnce, nil},
+		"words":          {"soon", fails, nil},
+		"empty":          {"", fails, nil},
+		"text fraction":  {"60000.5", fails, nil},
+		"float":          {60_000.7, later, 60_001 * time.Millisecond},
+		"float above":    {1e12, atOnce, nil},
+		"negative float": {-0.5, atOnce, 0 * time.Second},
+		"bytes":          {[]byte("60000"), either(atOnce, later), time.Minute},
+		"bool":           {true, atOnce, nil},
+		"time":           {time.Unix(1_700_000_000, 0), atOnce, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			delay, err := xdelay.Of(amqp091.Table{"x-delay": x.value})
+			if x.ours == nil {
+				assert.Error(t, err)
+			} else {
+				assert.NoError(t, err)
+				assert.Equal(t, x.ours, delay)
+			}
+			ch := rabbittest.NewRig(t, c.Broker).Ch
+			require.NoError(t, ch.Confirm(false))
+			send := func(id string, headers amqp091.Table) bool {
+				confirm, err := ch.PublishWithDeferredConfirm(c.name, "order.new", false, false, amqp091.Publishing{MessageId: id, Headers: headers})
+				return err == nil && confirm.Wait()
+			}
+			if !send(name, amqp091.Table{"x-delay": x.value}) {
+				assert.Equal(t, fails, x.plugin)
+				return
+			}
+			require.True(t, send("sentinel", nil))
+			first := rabbittest.Next(c, deliveries).MessageId
+			if first == name {
+				assert.Equal(t, "sentinel", rabbittest.Next(c, deliveries).MessageId)
+				assert.Equal(t, atOnce, x.plugin)
+				return
+			}
+			assert.Equal(t, "sentinel", first)
+			assert.Equal(t, later, x.plugin)
+		})
+	}
 }
