@@ -213,14 +213,14 @@ func forgotten(prefix string, q apiQueue) bool {
 	if !is || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {
 		return false
 	}
-	if strings.HasPrefix(rest, "serve.") || strings.HasPrefix(rest, "migration.") {
+	if strings.HasPrefix(rest, "serve.") {
 		return q.Consumers == 0
 	}
 	return true
 }
 
 // others are the queues under the prefix that no backend here has, without those of Delayers whose
-// prefix begins with this one. What a migration is at work on is for delayer migrate status.
+// prefix begins with this one.
 func (r *Reader) others(ctx context.Context, states map[string]objects.State) ([]Queue, error) {
 	found, err := r.queues(ctx, r.settings.Prefix+".")
 	if err != nil {

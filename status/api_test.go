@@ -27,9 +27,6 @@ func TestForgotten(t *testing.T) {
 		{"px.ladder.wait.7s", 0, false},
 		{"p.serve.queue.orders", 2, false},
 		{"p.serve.queue.orders", 0, true},
-		{"p.migration.evacuated", 1, false},
-		{"p.migration.evacuated", 0, true},
-		{"p.migration.refused", 0, true},
 	} {
 		require.Equal(t, c.want, forgotten("p", apiQueue{Name: c.name, Ready: 1, Consumers: c.consumers}), "%s, %d consumers", c.name, c.consumers)
 	}

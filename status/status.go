@@ -31,8 +31,8 @@ type Status struct {
 	Unroutable *Queue `json:"unroutable"`
 	// Parked are the queues of messages that package retry has parked; nil if not known.
 	Parked []Queue `json:"parked"`
-	// Others are queues under the prefix that hold messages and belong to another configuration, or
-	// to a step of a migration that has ended before it had delivered them; nil if not known.
+	// Others are queues under the prefix that hold messages and belong to another configuration; nil
+	// if not known.
 	Others []Queue `json:"others"`
 	// Policies has a sentence for each policy that would make messages early or lose them;
 	// nil if not known.

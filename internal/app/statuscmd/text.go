@@ -131,11 +131,7 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 		}
 	}
 	for _, q := range s.Others {
-		of := " (another configuration's)"
-		if strings.HasPrefix(q.Name, s.Prefix+".migration.") {
-			of = " (a migration's)"
-		}
-		add(q, of)
+		add(q, " (another configuration's)")
 	}
 	if t.Rows() > 0 {
 		b.WriteByte('\n')

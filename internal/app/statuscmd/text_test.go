@@ -76,9 +76,8 @@ unroutable messages: see which and why with delayer messages list, send them
 parked messages: see which and why with delayer messages list mail.parked
 no Delayer sends misrouted messages on: start one, or send those that are due
   with delayer messages retry
-messages in queues of another configuration, or of a migration,
-  delayer.ladder.wait.7s first: let a Delayer with that configuration run until
-  they are delivered, or run the migration's step again
+messages in queues of another configuration, delayer.ladder.wait.7s first: let
+  a Delayer with that configuration run until they are delivered
 binaryladder: 1 queue missing, delayer.ladder.wait.2s first: is this the
   configuration of the Delayers? (delayer topology verify)
 policy: queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which

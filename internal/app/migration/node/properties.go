@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -15,13 +14,13 @@ import (
 // values have the types that amqp091-go gives them.
 func DecodeProperties(encoded []byte) (msg amqp091.Publishing, err error) {
 	d := decoder{rest: encoded}
-	flags := d.uint16()
+	flags := number[uint16](&d)
 	for i, read := range []func(){
 		func() { msg.ContentType = d.short() },
 		func() { msg.ContentEncoding = d.short() },
 		func() { msg.Headers = d.table(0) },
-		func() { msg.DeliveryMode = d.uint8() },
-		func() { msg.Priority = d.uint8() },
+		func() { msg.DeliveryMode = number[uint8](&d) },
+		func() { msg.Priority = number[uint8](&d) },
 		func() { msg.CorrelationId = d.short() },
 		func() { msg.ReplyTo = d.short() },
 		func() { msg.Expiration = d.short() },
@@ -60,8 +59,8 @@ type decoder struct {
 }
 
 // take returns the next n bytes, or nil if there are fewer.
-func (d *decoder) take(n uint64) []byte {
-	if d.err == nil && n > uint64(len(d.rest)) {
+func (d *decoder) take(n uint32) []byte {
+	if d.err == nil && uint64(n) > uint64(len(d.rest)) {
 		d.err = errors.New("they end too early")
 	}
 	if d.err != nil {
@@ -72,22 +71,17 @@ func (d *decoder) take(n uint64) []byte {
 	return taken
 }
 
-// fixed returns the next n bytes, or as many zeros.
-func (d *decoder) fixed(n uint64) []byte {
-	if taken := d.take(n); taken != nil {
-		return taken
+// number reads a number, as long as its type.
+func number[T any](d *decoder) (v T) {
+	if taken := d.take(uint32(binary.Size(v))); taken != nil { //nolint:gosec // at most 8
+		_, d.err = binary.Decode(taken, binary.BigEndian, &v)
 	}
-	return make([]byte, n)
+	return v
 }
 
-func (d *decoder) uint8() uint8   { return d.fixed(1)[0] }
-func (d *decoder) uint16() uint16 { return binary.BigEndian.Uint16(d.fixed(2)) }
-func (d *decoder) uint32() uint32 { return binary.BigEndian.Uint32(d.fixed(4)) }
-func (d *decoder) uint64() uint64 { return binary.BigEndian.Uint64(d.fixed(8)) }
-
-func (d *decoder) short() string        { return string(d.take(uint64(d.uint8()))) }
-func (d *decoder) long() []byte         { return d.take(uint64(d.uint32())) }
-func (d *decoder) timestamp() time.Time { return time.Unix(int64(d.uint64()), 0) } //nolint:gosec // a signed number, as amqp091-go reads it
+func (d *decoder) short() string        { return string(d.take(uint32(number[uint8](d)))) }
+func (d *decoder) long() []byte         { return d.take(number[uint32](d)) }
+func (d *decoder) timestamp() time.Time { return time.Unix(number[int64](d), 0) }
 
 // inner is a decoder of what the next length says.
 func (d *decoder) inner(depth int) *decoder {
@@ -110,29 +104,29 @@ func (d *decoder) table(depth int) amqp091.Table {
 }
 
 func (d *decoder) value(depth int) any {
-	switch kind := d.uint8(); kind {
+	switch kind := number[uint8](d); kind {
 	case 't':
-		return d.uint8() != 0
+		return number[uint8](d) != 0
 	case 'b':
-		return int8(d.uint8()) //nolint:gosec // the same bits
+		return number[int8](d)
 	case 'B':
-		return d.uint8()
+		return number[uint8](d)
 	case 's':
-		return int16(d.uint16()) //nolint:gosec // the same bits
+		return number[int16](d)
 	case 'u':
-		return d.uint16()
+		return number[uint16](d)
 	case 'I':
-		return int32(d.uint32()) //nolint:gosec // the same bits
+		return number[int32](d)
 	case 'i':
-		return d.uint32()
+		return number[uint32](d)
 	case 'l':
-		return int64(d.uint64()) //nolint:gosec // the same bits
+		return number[int64](d)
 	case 'f':
-		return math.Float32frombits(d.uint32())
+		return number[float32](d)
 	case 'd':
-		return math.Float64frombits(d.uint64())
+		return number[float64](d)
 	case 'D':
-		return amqp091.Decimal{Scale: d.uint8(), Value: int32(d.uint32())} //nolint:gosec // the same bits
+		return amqp091.Decimal{Scale: number[uint8](d), Value: number[int32](d)}
 	case 'S':
 		return string(d.long())
 	case 'x':

@@ -45,16 +45,12 @@ const far = time.Hour
 // A rehearsal is one way off the plugin, with the program delayer as an operator runs it.
 type rehearsal struct {
 	*rig
-	fillers []*amqp091.Connection // fill the plugin, in turn
+	fillers []*rabbittest.Rig // fill the plugin, in turn
 	cfg     backend.Config
 	config  string // the file
 	program string
 	account *account.Account[string]
-	lives   int // the number of the next message of the series live
 	turn    int // of kills
-
-	mu      sync.Mutex
-	refused []error // what publishers were told
 }
 
 // TestRehearsal goes each way off the plugin with messages pending, publishers and consumers that
@@ -77,7 +73,7 @@ func TestRehearsal(t *testing.T) {
 // The ladder is no longer than it must be: each queue is a Raft group.
 func rehearse(t testing.TB, b *rabbit.Broker, program, kind string) *rehearsal {
 	r := &rehearsal{rig: newRigAt(t, b, "/"), program: program, account: account.New[string](time.Now())}
-	r.fillers = []*amqp091.Connection{r.Conn}
+	r.fillers = []*rabbittest.Rig{r.Rig}
 	var steps []time.Duration
 	for step := 100 * time.Millisecond; step < far; step *= 2 {
 		steps = append(steps, step)
@@ -117,20 +113,20 @@ serve:
 // code: the publishers use package migrate already. The exchange is switched in place. The plugin
 // delivers what is due soon, and the rest is moved.
 func (r *rehearsal) code() {
-	stop := r.publishers(r.wrapped())
+	stop := r.publishers(migrate.NewPublisher(rabbittest.Open(r, r.cfg)))
 	const inDays = 100
 	r.fill(pending, 300, 5*time.Second, 35*time.Second)
 	r.fill(days, inDays, far*24/25, far)
 	r.switches("in-place")
 	for range kills[1:] { // in the middle of each of its stages
-		r.killedStep("evacuate", r.flags("--leave", "10s")...)
+		r.killed("evacuate", "--leave", "10s")
 	}
-	r.step("evacuate", r.flags("--leave", "10s")...)
+	r.step("evacuate", "--leave", "10s")
 	r.empty()
 	stop()
 	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
 	assert.Len(r, r.inLadder(), inDays)
-	r.step("retire", r.flags()...)
+	r.step("retire")
 }
 
 // serve: the publishers know nothing, and do not stop before the end. Meanwhile the processes that
@@ -140,43 +136,37 @@ func (r *rehearsal) serve() {
 	const inDays = 100
 	r.fill(pending, 200, 12*time.Second, 24*time.Second)
 	r.fill(days, inDays, far*24/25, far)
-	r.wholeStep("assess", "--rabbitmqctl", r.Broker.EvalCommand())
-	all := []*serveProcess{{r: r}, {r: r}}
-	for _, s := range all {
-		s.start() // before the switch, or after it
-	}
+	r.ends(true, "assess")
+	all := []*exec.Cmd{r.startServe(), r.startServe()} // before the switch, or after it
 	r.switches("serve")
 	for range kills {
-		for _, s := range all {
+		for i, s := range all {
 			time.Sleep(300 * time.Millisecond) // in which it passes on some
-			s.kill()
+			require.NoError(r, s.Process.Kill())
+			_ = s.Wait()
+			all[i] = r.startServe()
 		}
 	}
-	r.step("rollback", r.flags()...)
+	r.step("rollback")
 	r.switches("serve")
-	r.step("evacuate", r.flags("--leave", "10s")...)
+	r.step("evacuate", "--leave", "10s")
 	r.empty()
-	r.step("retire", r.flags()...)
+	r.step("retire")
 	stop()
 	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
 	for _, s := range all {
-		s.stop()
+		assert.NoError(r, s.Process.Signal(syscall.SIGTERM))
+		assert.NoError(r, s.Wait())
 	}
 	assert.Len(r, r.inLadder(), inDays)
 }
 
-// flags are those of a step that works on the exchange.
-func (r *rehearsal) flags(more ...string) []string {
-	return append([]string{"--exchange", r.name, "--rabbitmqctl", r.Broker.EvalCommand()}, more...)
-}
-
 // switches switches the exchange. It is killed at several places.
 func (r *rehearsal) switches(mode string) {
-	args := r.flags("--mode", mode, "--yes")
 	for range kills[1:] {
-		r.killedStep("switch", args...)
+		r.killed("switch", "--mode", mode, "--yes")
 	}
-	r.step("switch", args...)
+	r.step("switch", "--mode", mode, "--yes")
 }
 
 // holds holds what was promised.
@@ -185,9 +175,6 @@ func (r *rehearsal) holds() {
 	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
 	v := r.account.Verdict()
 	r.Logf("%d confirmed, %d delivered, %d of them twice", v.Confirmed, v.Delivered, len(v.Twice))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	assert.Empty(r, r.refused, "publishers were refused")
 	for what, messages := range map[string][]account.Course[string]{"lost": v.Missing, "early": v.Early, "never published": v.Strangers} {
 		assert.Empty(r, messages[:min(5, len(messages))], "%d %s", len(messages), what)
 	}
@@ -231,24 +218,16 @@ func (r *rehearsal) inLadder() map[string]int {
 // fill publishes messages to the plugin, whose delays are spread over a span.
 func (r *rehearsal) fill(series string, n int, from, to time.Duration) {
 	r.Helper()
-	var channels []*amqp091.Channel
-	for _, conn := range r.fillers {
-		ch, err := conn.Channel()
-		require.NoError(r, err)
-		defer ch.Close() //nolint:errcheck // all is confirmed
-		require.NoError(r, ch.Confirm(false))
-		channels = append(channels, ch)
-	}
-	var confirms []*amqp091.DeferredConfirmation
-	for i := range n {
-		id, delay := fmt.Sprint(series, i), (from + (to-from)*time.Duration(i)/time.Duration(n)).Truncate(time.Millisecond)
-		confirm, err := channels[i%len(channels)].PublishWithDeferredConfirm(r.name, "order.new", false, false, r.ask(id, series, delay))
-		require.NoError(r, err)
-		confirms = append(confirms, confirm)
-		r.account.Answer(id, r.account.Now(), nil)
-	}
-	for _, confirm := range confirms {
-		require.True(r, confirm.Wait())
+	for turn, filler := range r.fillers {
+		var messages []amqp091.Publishing
+		for i := turn; i < n; i += len(r.fillers) {
+			delay := (from + (to-from)*time.Duration(i)/time.Duration(n)).Truncate(time.Millisecond)
+			messages = append(messages, r.ask(fmt.Sprint(series, i), series, delay))
+		}
+		filler.PublishDelayed(r.name, "order.new", messages...)
+		for _, msg := range messages {
+			r.account.Answer(msg.MessageId, r.account.Now(), nil)
+		}
 	}
 }
 
@@ -256,11 +235,7 @@ func (r *rehearsal) fill(series string, n int, from, to time.Duration) {
 func (r *rehearsal) ask(id, series string, delay time.Duration) amqp091.Publishing {
 	now := r.account.At(time.Now().Truncate(time.Millisecond))
 	r.account.Ask(account.Course[string]{ID: id, Asked: now, Delay: delay, Aside: series == days})
-	msg := amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent, Headers: amqp091.Table{"route": "here"}}
-	if delay > 0 {
-		msg.Headers["x-delay"] = delay.Milliseconds()
-	}
-	return msg
+	return asked(delay, amqp091.Publishing{MessageId: id, DeliveryMode: amqp091.Persistent, Headers: amqp091.Table{"route": "here"}})
 }
 
 // A channelPublisher is a channel of amqp091-go, and so is what migrate.NewPublisher returns.
@@ -268,25 +243,15 @@ type channelPublisher interface {
 	PublishWithContext(ctx context.Context, exchange, key string, mandatory, immediate bool, msg amqp091.Publishing) error
 }
 
-// wrapped opens a Delayer, as released code does.
-func (r *rehearsal) wrapped() channelPublisher {
-	d, err := backend.Open(r.Context(), r.cfg)
-	require.NoError(r, err)
-	r.Cleanup(func() { _ = d.Close() })
-	return migrate.NewPublisher(d)
-}
-
 // publishers publish until stop is called. Every fourth message has no delay.
 func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
-	const most, longest = 1_000_000, 3000
+	const longest = 3000
 	ctx, cancel := context.WithCancel(context.Background())
-	from := r.lives
-	r.lives += most
 	var all sync.WaitGroup
 	all.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		for i := from; ctx.Err() == nil; i++ {
+		for i := 0; ctx.Err() == nil; i++ {
 			id, delay := fmt.Sprint(live, i), time.Duration(i*37%longest)*time.Millisecond
 			if i%4 == 0 {
 				delay = 0
@@ -295,11 +260,7 @@ func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
 			err := p.PublishWithContext(within, r.name, "order.new", delay == 0, false, r.ask(id, live, delay))
 			end()
 			r.account.Answer(id, r.account.Now(), err)
-			if err != nil {
-				r.mu.Lock()
-				r.refused = append(r.refused, err)
-				r.mu.Unlock()
-			}
+			assert.NoError(r, err, "a publisher was refused")
 			<-tick.C
 		}
 	})
@@ -360,13 +321,17 @@ func build(t testing.TB) (program string) {
 // command is a step of delayer migrate.
 func (r *rehearsal) command(step string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	r.Helper()
-	cmd, said := exec.Command(r.program, append([]string{"migrate", step, "--config", r.config}, args...)...), &bytes.Buffer{}
+	args = append(args, "--config", r.config, "--rabbitmqctl", r.Broker.EvalCommand())
+	if step != "assess" && step != "status" {
+		args = append(args, "--exchange", r.name)
+	}
+	cmd, said := exec.Command(r.program, append([]string{"migrate", step}, args...)...), &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
 	return cmd, said
 }
 
-// killedStep runs a step, and kills it with SIGKILL in the middle.
-func (r *rehearsal) killedStep(step string, args ...string) {
+// killed runs a step, and kills it with SIGKILL in the middle.
+func (r *rehearsal) killed(step string, args ...string) {
 	r.Helper()
 	after := kills[r.turn%len(kills)]
 	r.turn++
@@ -384,55 +349,31 @@ func (r *rehearsal) killedStep(step string, args ...string) {
 // step runs a step twice: it is killed in the middle, and then finishes.
 func (r *rehearsal) step(step string, args ...string) {
 	r.Helper()
-	r.killedStep(step, args...)
-	r.wholeStep(step, args...)
+	r.killed(step, args...)
+	r.ends(true, step, args...)
 }
 
-// wholeStep runs a step to its end, and returns what it says.
-func (r *rehearsal) wholeStep(step string, args ...string) string {
+// ends runs a step to its end, well or not, and returns what it says.
+func (r *rehearsal) ends(well bool, step string, args ...string) string {
 	r.Helper()
-	said, err := r.tryStep(step, args...)
-	require.NoError(r, err, "%s %v: %s", step, args, said)
-	return said
+	cmd, said := r.command(step, args...)
+	err := cmd.Run()
+	r.Logf("%s\n%s", step, said)
+	require.Equal(r, well, err == nil, "%s %v: %v, %s", step, args, err, said)
+	return said.String()
 }
 
-// tryStep is a wholeStep that may fail.
-func (r *rehearsal) tryStep(step string, args ...string) (said string, err error) {
-	r.Helper()
-	began := time.Now()
-	cmd, out := r.command(step, args...)
-	err = cmd.Run()
-	r.Logf("%s took %v\n%s", step, time.Since(began).Round(time.Millisecond), out)
-	return out.String(), err
-}
-
-// A serveProcess is one that is started again when it is killed.
-type serveProcess struct {
-	r    *rehearsal
-	cmd  *exec.Cmd
-	said *bytes.Buffer
-}
-
-func (s *serveProcess) start() {
-	s.cmd, s.said = exec.Command(s.r.program, "serve", "--config", s.r.config), &bytes.Buffer{}
-	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
-	require.NoError(s.r, s.cmd.Start())
-	child := s.cmd.Process
-	s.r.Cleanup(func() { _ = child.Kill() }) // where the test ends before
-}
-
-// kill kills it with SIGKILL, and starts it again.
-func (s *serveProcess) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.start()
-}
-
-// stop asks it to end.
-func (s *serveProcess) stop() {
-	assert.NoError(s.r, s.cmd.Process.Signal(syscall.SIGTERM))
-	assert.NoError(s.r, s.cmd.Wait(), "%s", s.said)
-	s.r.Logf("serve\n%s", s.said)
+// startServe starts a process of delayer serve.
+func (r *rehearsal) startServe() *exec.Cmd {
+	cmd, said := exec.Command(r.program, "serve", "--config", r.config), &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = said, said
+	require.NoError(r, cmd.Start())
+	r.Cleanup(func() {
+		_ = cmd.Process.Kill() // where the test ends before
+		_ = cmd.Wait()
+		r.Logf("serve\n%s", said)
+	})
+	return cmd
 }
 
 // held are messages that wait on a node while it is down.
@@ -444,20 +385,30 @@ const held = "held"
 func TestCluster(t *testing.T) {
 	needPlugin(t)
 	t.Parallel()
-	nodes := clusterWithPlugin(t)
+	c, err := rabbit.StartCluster(t.Context(), rabbit.Options{
+		Plugins: []string{rabbittest.DelayedMessages, managementPlugin}, InMemory: true, Logf: t.Logf,
+	}, 3)
+	if errors.Is(err, rabbit.ErrNone) {
+		rabbittest.Skipf(t, "no cluster can be started: %v", err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, c.Close()) })
+	nodes := c.Nodes()
+	if !nodes[0].HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "private nodes have no plugin %s", rabbittest.DelayedMessages)
+	}
 	r := rehearse(t, nodes[0], build(t), "topic")
 	for _, b := range nodes[1:] { // the plugin is filled through all nodes in turn
-		r.fillers = append(r.fillers, rabbittest.NewRig(t, b).Conn)
+		r.fillers = append(r.fillers, rabbittest.NewRig(t, b))
 	}
-	ctl := []string{"--rabbitmqctl", nodes[0].EvalCommand()}
 	const each = 30
 
-	stop := r.publishers(r.wrapped())
+	stop := r.publishers(migrate.NewPublisher(rabbittest.Open(r, r.cfg)))
 	r.fill(pending, each*len(nodes), time.Second, 5*time.Second)
 	r.fill(days, each*len(nodes), far*24/25, far)
-	require.Contains(t, r.wholeStep("assess", ctl...), "3 nodes")
+	require.Contains(t, r.ends(true, "assess"), "3 nodes")
 	for _, step := range [][]string{{"switch", "--mode", "in-place", "--yes"}, {"rollback"}} {
-		require.Contains(t, r.wholeStep(step[0], r.flags(step[1:]...)...), "it was there all the time")
+		require.Contains(t, r.ends(true, step[0], step[1:]...), "it was there all the time")
 	}
 	stop()
 	r.holds()
@@ -473,43 +424,19 @@ func TestCluster(t *testing.T) {
 	at, err := amqp091.ParseURI(down.URL())
 	require.NoError(t, err)
 	name := fmt.Sprintf("delayer%d@localhost", at.Port) // what a private node calls itself
-	require.Contains(t, r.failedStep("assess", ctl...), name+": it does not run")
-	require.Contains(t, r.wholeStep("switch", r.flags("--mode", "in-place", "--yes")...), "it was there all the time")
-	require.Contains(t, r.wholeStep("status", ctl...), "the counts are too low")
+	require.Contains(t, r.ends(false, "assess"), name+": it does not run")
+	require.Contains(t, r.ends(true, "switch", "--mode", "in-place", "--yes"), "it was there all the time")
+	require.Contains(t, r.ends(true, "status"), "the counts are too low")
 	for _, step := range [][]string{{"evacuate", "--leave", "10s"}, {"retire"}} {
-		require.Contains(t, r.failedStep(step[0], r.flags(step[1:]...)...), name)
+		require.Contains(t, r.ends(false, step[0], step[1:]...), name)
 	}
 	require.NoError(t, down.Run(t.Context()))
-	r.wholeStep("evacuate", r.flags("--leave", "10s")...)
+	r.ends(true, "evacuate", "--leave", "10s")
 	r.holds()
 	inLadder := r.inLadder()
 	assert.Len(t, inLadder, each*len(nodes))
 	for id, n := range inLadder {
 		assert.Equal(t, 1, n, id)
 	}
-	r.wholeStep("retire", r.flags()...)
-}
-
-// clusterWithPlugin starts three nodes.
-func clusterWithPlugin(t *testing.T) []*rabbit.Broker {
-	t.Helper()
-	plugins := []string{rabbittest.DelayedMessages, managementPlugin}
-	c, err := rabbit.StartCluster(t.Context(), rabbit.Options{Plugins: plugins, InMemory: true, Logf: t.Logf}, 3)
-	if errors.Is(err, rabbit.ErrNone) {
-		rabbittest.Skipf(t, "no cluster can be started: %v", err)
-	}
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, c.Close()) })
-	if !c.Nodes()[0].HasPlugin(rabbittest.DelayedMessages) {
-		rabbittest.Skipf(t, "private nodes have no plugin %s", rabbittest.DelayedMessages)
-	}
-	return c.Nodes()
-}
-
-// failedStep runs a step that must fail, and returns what it says.
-func (r *rehearsal) failedStep(step string, args ...string) string {
-	r.Helper()
-	said, err := r.tryStep(step, args...)
-	require.Error(r, err, "%s %v: %s", step, args, said)
-	return said
+	r.ends(true, "retire")
 }

@@ -83,61 +83,58 @@ func seen(d amqp091.Delivery, without ...string) amqp091.Delivery {
 // it is switched to serve: consumers see the same.
 func TestServe_AsThePlugin(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{topicOrFanout(t), "headers"} {
-		t.Run(kind, func(t *testing.T) {
-			c := newDelayed(t, kind)
-			uri, err := amqp091.ParseURI(c.Broker.URL())
-			require.NoError(t, err)
-			full := amqp091.Publishing{
-				ContentType: "text/plain", ContentEncoding: "e", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
-				Timestamp: time.Unix(1_600_000_000, 0), Type: "t", UserId: uri.Username, AppId: "a", Body: []byte("body"),
+	kind := topicOrFanout(t)
+	c := newDelayed(t, kind)
+	uri, err := amqp091.ParseURI(c.Broker.URL())
+	require.NoError(t, err)
+	full := amqp091.Publishing{
+		ContentType: "text/plain", ContentEncoding: "e", DeliveryMode: 2, Priority: 3, CorrelationId: "c", ReplyTo: "r",
+		Timestamp: time.Unix(1_600_000_000, 0), Type: "t", UserId: uri.Username, AppId: "a", Body: []byte("body"),
+	}
+	expiring := full
+	expiring.Expiration, expiring.Priority = "3600000", 9
+	messages := map[string]amqp091.Publishing{
+		"none": full, "zero": full, "negative": full, "late": full, "text": full, "expiring": expiring, "both": expiring,
+		"bare": {}, "transient": {DeliveryMode: 1},
+	}
+	delays := map[string]any{
+		"zero": int32(0), "negative": int32(-300), "late": int32(300), "text": "300", "both": int32(300), "bare": int32(100),
+	}
+	deliveries := c.Consume(c.queue)
+	publish := func() map[string]amqp091.Delivery {
+		came := map[string]amqp091.Delivery{}
+		for id, msg := range messages {
+			msg.MessageId = id
+			msg.Headers = amqp091.Table{"s": "x", "n": int64(1), "t": amqp091.Table{"l": []any{int32(1), true}}, "CC": []any{"order.copy"}}
+			if delay, ok := delays[id]; ok {
+				msg.Headers["x-delay"] = delay
 			}
-			expiring := full
-			expiring.Expiration, expiring.Priority = "3600000", 9
-			messages := map[string]amqp091.Publishing{
-				"none": full, "zero": full, "negative": full, "late": full, "text": full, "expiring": expiring, "both": expiring,
-				"bare": {}, "transient": {DeliveryMode: 1},
-			}
-			delays := map[string]any{
-				"zero": int32(0), "negative": int32(-300), "late": int32(300), "text": "300", "both": int32(300), "bare": int32(100),
-			}
-			deliveries := c.Consume(c.queue)
-			publish := func() map[string]amqp091.Delivery {
-				came := map[string]amqp091.Delivery{}
-				for id, msg := range messages {
-					msg.MessageId = id
-					msg.Headers = amqp091.Table{"s": "x", "n": int64(1), "t": amqp091.Table{"l": []any{int32(1), true}}, "CC": []any{"order.copy"}}
-					if delay, ok := delays[id]; ok {
-						msg.Headers["x-delay"] = delay
-					}
-					c.PublishDelayed(c.name, "order.new", msg)
-				}
-				for len(came) < len(messages) {
-					d := rabbittest.Next(c, deliveries)
-					assert.NotContains(t, came, d.MessageId, "twice")
-					came[d.MessageId] = d
-				}
-				return came
-			}
-			before := publish()
-			c.switches(record.Serving)
-			stop := c.serves(kind, func(s *entry.Spec) { s.KeepXDelay = true })
-			exact := publish()
-			for id, want := range before {
-				assert.Equal(t, seen(want), seen(exact[id]), id)
-			}
-			stop()
-			c.serves(kind, nil)
-			for id, got := range publish() {
-				want := seen(before[id])
-				if positive := id == "late" || id == "text" || id == "bare"; positive {
-					want = seen(before[id], "x-delay")
-					want.DeliveryMode = 2 // a Delayer's default
-					assert.NotContains(t, got.Headers, "x-delay")
-				}
-				assert.Equal(t, want, seen(got), id)
-			}
-		})
+			c.PublishDelayed(c.name, "order.new", msg)
+		}
+		for len(came) < len(messages) {
+			d := rabbittest.Next(c, deliveries)
+			assert.NotContains(t, came, d.MessageId, "twice")
+			came[d.MessageId] = d
+		}
+		return came
+	}
+	before := publish()
+	c.switches(record.Serving)
+	stop := c.serves(kind, func(s *entry.Spec) { s.KeepXDelay = true })
+	exact := publish()
+	for id, want := range before {
+		assert.Equal(t, seen(want), seen(exact[id]), id)
+	}
+	stop()
+	c.serves(kind, nil)
+	for id, got := range publish() {
+		want := seen(before[id])
+		if positive := id == "late" || id == "text" || id == "bare"; positive {
+			want = seen(before[id], "x-delay")
+			want.DeliveryMode = 2 // a Delayer's default
+			assert.NotContains(t, got.Headers, "x-delay")
+		}
+		assert.Equal(t, want, seen(got), id)
 	}
 }
 
