@@ -29,7 +29,7 @@ import (
 type Nodes interface {
 	Pending(ctx context.Context) ([]node.Table, error)
 	Rows(ctx context.Context, node string, q node.Query) (node.Batch, error)
-	Remove(ctx context.Context, node, vhost string, rows []node.Entry) (int, error)
+	Remove(ctx context.Context, node, vhost string, rows []node.Row) (int, error)
 }
 
 // A Job is one evacuation.
@@ -157,7 +157,7 @@ func (j Job) node(ctx context.Context, name string, lock *record.Lock, a *Accoun
 func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
 	defer cancel()
-	var published []node.Entry
+	var published []node.Row
 	var failed error
 	for rows := range slices.Chunk(batch.Rows, atOnce) {
 		var messages []delayer.Message
@@ -178,7 +178,7 @@ func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account
 		for i, err := range j.Delayer.PublishBatch(ctx, messages) {
 			switch {
 			case err == nil:
-				published = append(published, node.Entry{ID: sent[i].ID, Due: sent[i].Due})
+				published = append(published, sent[i])
 			case refused(err):
 				a.leave(sent[i], reason(err))
 			case failed == nil:

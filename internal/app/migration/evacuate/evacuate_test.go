@@ -63,7 +63,7 @@ type table struct {
 	removed []string
 }
 
-func (t *table) Remove(_ context.Context, _, _ string, rows []node.Entry) (int, error) {
+func (t *table) Remove(_ context.Context, _, _ string, rows []node.Row) (int, error) {
 	for _, r := range rows {
 		t.removed = append(t.removed, r.ID)
 	}

@@ -105,27 +105,19 @@ func (c *Control) Pending(ctx context.Context) ([]Table, error) {
 	}
 	tables := make([]Table, 0, len(nodes))
 	for _, name := range nodes {
-		t, err := c.table(ctx, name)
-		if err != nil {
+		t := Table{Node: name}
+		err := c.eval(ctx, scanFor, name, "pending.erl", nil, func(f fields) {
+			t.Exchanges = append(t.Exchanges, Waiting{
+				Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
+				Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
+			})
+		})
+		if err != nil && !errors.Is(err, ErrNoPlugin) {
 			return nil, fmt.Errorf("count pending messages: %w", err)
 		}
 		tables = append(tables, t)
 	}
 	return tables, unreached
-}
-
-func (c *Control) table(ctx context.Context, name string) (Table, error) {
-	t := Table{Node: name}
-	err := c.eval(ctx, scanFor, name, "pending.erl", nil, func(f fields) {
-		t.Exchanges = append(t.Exchanges, Waiting{
-			Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
-			Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
-		})
-	})
-	if errors.Is(err, ErrNoPlugin) {
-		return t, nil
-	}
-	return t, err
 }
 
 const (
@@ -136,17 +128,11 @@ const (
 	givenSize = 8
 )
 
-// An Entry names a row.
-type Entry struct {
-	ID  string
-	Due int64
-}
-
-// Remove removes rows, at most 8,000, from a node's table, and returns how many of them were there. Rows that are
+// Remove removes rows from a node's table, and returns how many of them were there. Rows that are
 // gone are no error. The plugin's own process does it between two of its messages, so that it never
 // sees half of it; the node's log is on disk before Remove returns. The ids are in one argument of a
-// command, for which Linux has 128 KiB.
-func (c *Control) Remove(ctx context.Context, node, vhost string, rows []Entry) (removed int, err error) {
+// command, for which Linux has 128 KiB: there may be 8,000.
+func (c *Control) Remove(ctx context.Context, node, vhost string, rows []Row) (removed int, err error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}

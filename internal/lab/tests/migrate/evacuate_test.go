@@ -146,7 +146,7 @@ type removing struct {
 	instead func(rows int, remove func() (int, error)) (int, error)
 }
 
-func (r removing) Remove(ctx context.Context, name, vhost string, list []node.Entry) (int, error) {
+func (r removing) Remove(ctx context.Context, name, vhost string, list []node.Row) (int, error) {
 	return r.instead(len(list), func() (int, error) { return r.Nodes.Remove(ctx, name, vhost, list) })
 }
 

@@ -43,11 +43,7 @@ func (r *rig) rows(q node.Query) (all []node.Row) {
 
 func (r *rig) remove(rows ...node.Row) int {
 	r.Helper()
-	entries := make([]node.Entry, len(rows))
-	for i, row := range rows {
-		entries[i] = node.Entry{ID: row.ID, Due: row.Due}
-	}
-	n, err := r.control.Remove(r.Context(), r.theNode(), "/", entries)
+	n, err := r.control.Remove(r.Context(), r.theNode(), "/", rows)
 	require.NoError(r, err)
 	return n
 }
