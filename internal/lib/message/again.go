@@ -61,7 +61,7 @@ func Kept(d *amqp091.Delivery, user string, e Envelope, remaining time.Duration)
 
 // Fits reports whether the headers and properties of a message fit into a frame of so many bytes.
 func Fits(msg *amqp091.Publishing, frame int) bool {
-	size, err := tableSize(msg.Headers)
+	size, err := tableSize(msg.Headers, 0)
 	return err == nil && size+propertiesSize(msg) <= frame
 }
 

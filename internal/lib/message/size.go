@@ -32,32 +32,21 @@ type Growth struct {
 	Carried    bool // a header carries the keys of the destinations and the user's BCC, not BCC
 }
 
-// validateSize refuses a message that does not fit into a frame when it is published, or after the
-// most hops.
-func (l Limits) validateSize(exchange, key string, msg *amqp091.Publishing) error {
-	size, err := l.frameSize(exchange, key, msg)
-	if err != nil || l.FrameSize <= 0 || size <= l.FrameSize {
-		return err
-	}
-	growth := ""
-	if l.Hops > 0 {
-		growth = fmt.Sprintf(" after %d hops, each of which adds the routing key and CC", l.Hops)
-	}
-	return fmt.Errorf("properties and headers take %d bytes%s, but must fit into one frame of %d: "+
-		"put the data into the body, and bind queues to an exchange instead of listing keys", size, growth, l.FrameSize)
-}
-
 // frameSize returns the largest size, in bytes, that the frame with the message's properties can
-// reach.
+// reach: when it is published, or when it is delivered after the most hops.
 func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, error) {
-	headers, err := tableSize(msg.Headers)
+	headers, err := tableSize(msg.Headers, 0)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range stripped {
 		headers -= entrySize(msg.Headers, name)
 	}
-	size := propertiesSize(msg) + headers + envelopeSize(exchange) + l.HeaderSize
+	const id, integer, spaces = 10 + 13, 20, 3 // idPrefix and a number to the base 36; a number with its sign
+	envelope := field(delayer.Header, longString+id+2*integer+spaces+len(exchange))
+	size := propertiesSize(msg) + headers + envelope + l.HeaderSize
+
+	// The backend adds keys to BCC, or a header carries them.
 	padding := max(strings.Count(key, "."), emptyKeyPadding)
 	destinations := 1
 	if exchange == "" {
@@ -68,10 +57,22 @@ func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, e
 	if l.Carried {
 		size += keys + bcc
 	}
-	cc := max(0, entrySize(msg.Headers, "CC")-field("CC", longString))
-	delivered := size - bcc + l.deathSize(key, cc)
+	delivered := size - bcc
 	if l.Keys > 0 {
 		size += shortString + len("BCC") + longString + keys + l.Keys*(longString+l.KeySize+padding)
+	}
+
+	// The broker adds to x-death in each hop, and counts deliveries.
+	delivered += field("x-delivery-count", number) + field("x-acquired-count", number)
+	if l.Hops > 0 {
+		cc := max(0, entrySize(msg.Headers, "CC")-field("CC", longString))
+		reason, name := longString+len("expired"), longString+l.NameSize
+		entry := longString + field("count", number) + field("time", number) + field("reason", reason) +
+			field("queue", name) + field("exchange", name) + field("routing-keys", 2*longString) + len(key) + cc
+		delivered += field("x-death", longString) + l.Hops*entry
+		for _, which := range [...]string{"x-first-death-", "x-last-death-"} {
+			delivered += field(which+"reason", reason) + field(which+"queue", name) + field(which+"exchange", name)
+		}
 	}
 	return max(size, delivered), nil
 }
@@ -87,30 +88,6 @@ const (
 
 // field is the size of a table's entry with a value of so many bytes.
 func field(name string, value int) int { return shortString + len(name) + value }
-
-// deathSize is the most that the broker adds in all hops, and on delivery. cc is the size of the
-// keys in CC.
-func (l Limits) deathSize(key string, cc int) int {
-	size := field("x-delivery-count", number) + field("x-acquired-count", number)
-	if l.Hops == 0 {
-		return size
-	}
-	reason, name := longString+len("expired"), longString+l.NameSize
-	entry := longString + field("count", number) + field("time", number) + field("reason", reason) +
-		field("queue", name) + field("exchange", name) + field("routing-keys", 2*longString) + len(key) + cc
-	size += field("x-death", longString) + l.Hops*entry
-	for _, which := range [...]string{"x-first-death-", "x-last-death-"} {
-		size += field(which+"reason", reason) + field(which+"queue", name) + field(which+"exchange", name)
-	}
-	return size
-}
-
-// envelopeSize is the largest size of our header.
-func envelopeSize(exchange string) int {
-	const id, number = 10 + 13, 20 // idPrefix and a number to the base 36; a number with its sign
-	const spaces = 3
-	return field(delayer.Header, longString+id+2*number+spaces+len(exchange))
-}
 
 // propertiesSize is an upper bound of the frame that holds the properties without the headers.
 func propertiesSize(msg *amqp091.Publishing) int {
@@ -129,10 +106,6 @@ const (
 	maxEntries = 8192 - 64
 )
 
-// tableSize returns the encoded size of a header table in bytes, with RabbitMQ's field types. Its
-// error names the entry that cannot be sent.
-func tableSize(t amqp091.Table) (int, error) { return tableSizeAt(t, 0) }
-
 // entrySize is the size of one entry of a valid table.
 func entrySize(t amqp091.Table, name string) int {
 	value, ok := t[name]
@@ -143,7 +116,9 @@ func entrySize(t amqp091.Table, name string) int {
 	return field(name, size)
 }
 
-func tableSizeAt(t amqp091.Table, depth int) (int, error) {
+// tableSize returns the encoded size of a table in bytes, with RabbitMQ's field types. Its error
+// names the header that cannot be sent.
+func tableSize(t amqp091.Table, depth int) (int, error) {
 	if err := container(len(t), depth); err != nil {
 		return 0, err
 	}
@@ -201,9 +176,20 @@ func fieldSize(value any, depth int) (int, error) {
 	case []byte:
 		return longString + len(v), nil
 	case []any:
-		return arraySize(v, depth+1)
+		if err := container(len(v), depth+1); err != nil {
+			return 0, err
+		}
+		size := longString
+		for _, item := range v {
+			n, err := fieldSize(item, depth+1)
+			if err != nil {
+				return 0, err
+			}
+			size += n
+		}
+		return size, nil
 	case amqp091.Table:
-		n, err := tableSizeAt(v, depth+1)
+		n, err := tableSize(v, depth+1)
 		return n + 1, err
 	default:
 		return 0, fmt.Errorf("AMQP has no type for a %T: use a string, []byte, bool, a sized integer, float, time.Time, amqp091.Decimal, []any or amqp091.Table", value)
@@ -215,19 +201,4 @@ func finite(f float64) error {
 		return errNotFinite
 	}
 	return nil
-}
-
-func arraySize(list []any, depth int) (int, error) {
-	if err := container(len(list), depth); err != nil {
-		return 0, err
-	}
-	size := longString
-	for _, item := range list {
-		n, err := fieldSize(item, depth)
-		if err != nil {
-			return 0, err
-		}
-		size += n
-	}
-	return size, nil
 }

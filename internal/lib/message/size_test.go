@@ -15,7 +15,7 @@ import (
 )
 
 func TestSizeOfATable(t *testing.T) {
-	size, err := tableSize(amqp091.Table{"ab": "cde", "n": int64(1), "t": amqp091.Table{"x": nil}, "l": []any{true}})
+	size, err := tableSize(amqp091.Table{"ab": "cde", "n": int64(1), "t": amqp091.Table{"x": nil}, "l": []any{true}}, 0)
 	require.NoError(t, err)
 	require.Equal(t, 4+(1+2+1+4+3)+(1+1+1+8)+(1+1+1+4+(1+1+1))+(1+1+1+4+2), size)
 }
@@ -104,7 +104,7 @@ func deaths(lim Limits, key string, headers amqp091.Table) amqp091.Table {
 
 // encoded is the exact size of the frame with a message's properties.
 func encoded(t require.TestingT, msg amqp091.Publishing) int {
-	headers, err := tableSize(msg.Headers)
+	headers, err := tableSize(msg.Headers, 0)
 	require.NoError(t, err)
 	const frame, content, deliveryMode = 8, 14, 1
 	size := frame + content + deliveryMode + headers
@@ -143,7 +143,7 @@ func FuzzSeal(f *testing.F) {
 		envelope := NewEnvelope(time.UnixMilli(number), time.Second, exchange)
 		sealed := Seal(msg, envelope, nil, Reserved+":=ours")
 		require.Equal(t, before, given)
-		_, err := tableSize(sealed.Headers)
+		_, err := tableSize(sealed.Headers, 0)
 		require.NoError(t, err, "it can go on the wire")
 		for n := range given {
 			_, kept := sealed.Headers[n]

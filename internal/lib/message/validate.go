@@ -52,8 +52,23 @@ func ValidatePrefix(prefix string) error {
 // the connection, and properties that cannot be kept while the message waits. The error is the bare
 // cause with its remedy.
 func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
-	if err := validateAddress(exchange, key); err != nil {
+	switch {
+	case len(exchange) > maxShort:
+		return fmt.Errorf("the exchange's name has %d bytes, AMQP allows %d", len(exchange), maxShort)
+	case len(key) > maxShort:
+		return fmt.Errorf("the routing key has %d bytes, AMQP allows %d", len(key), maxShort)
+	case exchange == "" && key == "":
+		return errors.New("neither an exchange nor a queue: give an exchange, or a queue's name as the key")
+	case strings.HasPrefix(key, Reserved):
+		return fmt.Errorf("the routing key %.64q begins with %q, which is reserved: rename it", key, Reserved)
+	}
+	if err := validateName("the exchange's name", exchange); err != nil {
 		return err
+	}
+	if exchange == "" {
+		if err := validateName("the queue's name", key); err != nil {
+			return err
+		}
 	}
 	for _, p := range [...]struct{ name, value string }{
 		{"ContentType", msg.ContentType}, {"ContentEncoding", msg.ContentEncoding},
@@ -76,39 +91,42 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	case msg.UserId != "" && msg.UserId != lim.User:
 		return fmt.Errorf("UserId %q is not the connection's user %q: leave it empty", msg.UserId, lim.User)
 	}
-	if exchange == "" {
-		for _, queue := range Copies(msg.Headers) {
-			if err := validateName("the name of a queue in CC or BCC,", queue); err != nil {
-				return err
+	for _, name := range [...]string{"CC", "BCC"} {
+		value, there := msg.Headers[name]
+		if !there {
+			continue
+		}
+		keys, ok := value.([]any)
+		if !ok {
+			return fmt.Errorf("header %s is a %T: the broker wants a []any of strings", name, value)
+		}
+		for _, item := range keys {
+			key, ok := item.(string)
+			switch {
+			case !ok:
+				return fmt.Errorf("header %s holds a %T: the broker wants strings", name, item)
+			case len(key) > maxShort:
+				return fmt.Errorf("a key in header %s has %d bytes, AMQP allows %d", name, len(key), maxShort)
+			case strings.HasPrefix(key, Reserved):
+				return fmt.Errorf("a key in header %s, %.64q begins with %q, which is reserved: rename it", name, key, Reserved)
+			}
+			if exchange == "" {
+				if err := validateName("the name of a queue in CC or BCC,", key); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	for _, name := range [...]string{"CC", "BCC"} {
-		if _, err := keyList(msg.Headers, name); err != nil {
-			return err
-		}
-	}
-	return lim.validateSize(exchange, key, msg)
-}
-
-func validateAddress(exchange, key string) error {
-	switch {
-	case len(exchange) > maxShort:
-		return fmt.Errorf("the exchange's name has %d bytes, AMQP allows %d", len(exchange), maxShort)
-	case len(key) > maxShort:
-		return fmt.Errorf("the routing key has %d bytes, AMQP allows %d", len(key), maxShort)
-	case exchange == "" && key == "":
-		return fmt.Errorf("neither an exchange nor a queue: give an exchange, or a queue's name as the key")
-	}
-	if err := validateName("the exchange's name", exchange); err != nil {
+	size, err := lim.frameSize(exchange, key, msg)
+	if err != nil || lim.FrameSize <= 0 || size <= lim.FrameSize {
 		return err
 	}
-	if exchange == "" {
-		if err := validateName("the queue's name", key); err != nil {
-			return err
-		}
+	growth := ""
+	if lim.Hops > 0 {
+		growth = fmt.Sprintf(" after %d hops, each of which adds the routing key and CC", lim.Hops)
 	}
-	return validateKey("the routing key", key)
+	return fmt.Errorf("properties and headers take %d bytes%s, but must fit into one frame of %d: "+
+		"put the data into the body, and bind queues to an exchange instead of listing keys", size, growth, lim.FrameSize)
 }
 
 // validateName refuses names that cannot be bound. The broker removes line breaks from a name in a
@@ -124,45 +142,15 @@ func validateName(what, name string) error {
 	return nil
 }
 
-func validateKey(what, key string) error {
-	if strings.HasPrefix(key, Reserved) {
-		return fmt.Errorf("%s %.64q begins with %q, which is reserved: rename it", what, key, Reserved)
-	}
-	return nil
-}
-
-// keyList returns the routing keys in a CC or BCC header.
-func keyList(headers amqp091.Table, name string) ([]any, error) {
-	v, ok := headers[name]
-	if !ok {
-		return nil, nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		return nil, fmt.Errorf("header %s is a %T: the broker wants a []any of strings", name, v)
-	}
-	for _, item := range list {
-		key, ok := item.(string)
-		if !ok {
-			return nil, fmt.Errorf("header %s holds a %T: the broker wants strings", name, item)
-		}
-		if len(key) > maxShort {
-			return nil, fmt.Errorf("a key in header %s has %d bytes, AMQP allows %d", name, len(key), maxShort)
-		}
-		if err := validateKey("a key in header "+name+",", key); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-// Copies returns the keys in the CC and BCC headers of a valid message.
+// Copies returns the keys in the CC and BCC headers of a message.
 func Copies(headers amqp091.Table) []string {
 	var keys []string
 	for _, name := range [...]string{"CC", "BCC"} {
-		list, _ := keyList(headers, name)
-		for _, key := range list {
-			keys = append(keys, key.(string))
+		list, _ := headers[name].([]any)
+		for _, item := range list {
+			if key, ok := item.(string); ok {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys
