@@ -44,22 +44,11 @@ const (
 // spare keeps Pendings for reuse: three allocations less a message.
 var spare = sync.Pool{New: func() any { return &Pending{written: make(chan struct{}, 1)} }}
 
-// acquire takes a channel for the message, and slots of it: the message's stream's, one that it
-// shares, or one of the pool. If the broker may close the channel of the pool because of the
-// message, it takes all slots. The message is alone then, and no other is lost with it.
-func (m *Pending) acquire(ctx context.Context) (err error) {
+// borrow takes a channel of the pool for the message, and a slot of it. If the broker may close the
+// channel because of the message, it takes all slots. The message is alone then, and no other is
+// lost with it.
+func (m *Pending) borrow(ctx context.Context) error {
 	p, msg := m.publisher, &m.msg
-	m.slots = 1
-	switch {
-	case msg.Stream != "":
-		if m.channel, err = p.stream(msg.Stream); err != nil {
-			return err
-		}
-		return m.channel.enter(ctx, m.channel.slots)
-	case !p.Alone(msg):
-		m.channel = p.channels[msg.Order%uint64(len(p.channels))]
-		return m.channel.enter(ctx, m.channel.slots)
-	}
 	if !msg.Direct {
 		msg.Written = nil // others overtake it until it is confirmed
 	}
@@ -142,56 +131,61 @@ func (m *Pending) Wait(ctx context.Context) error {
 			return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 		}
 	}
-	err := m.outcome()
-	m.open.settled()
+	o, acked := m.open, m.confirm.Acked()
+	var err error
+	if !acked && o.ch.IsClosed() {
+		// When a channel dies, amqp091-go first marks it closed, then resolves its confirms as
+		// nacks, and reports why a moment later.
+		<-o.closed
+		err = m.lost(o.cause)
+	} else {
+		p.proof.taken(len(m.msg.Message.Body))
+		if !c.accepts.Load() {
+			c.accepts.Store(true)
+		}
+		returned, isReturned := o.returned(m.msg.Message.Headers[delayer.Header])
+		switch {
+		case !acked:
+			o.nacked()
+			err = m.refused()
+		case isReturned:
+			if c.stream {
+				o.replace()
+			}
+			text := fmt.Sprintf("returned: %d %s", returned.ReplyCode, returned.ReplyText)
+			err = p.fail(delayer.ErrUnroutable, &reason{text: text, err: ErrReturned}, "")
+		}
+	}
+	o.settled()
 	m.release()
 	*m = Pending{written: m.written} // nobody else knows it any more
 	spare.Put(m)
 	return err
 }
 
-// outcome is that of a message which the broker has confirmed or refused, or whose channel is lost.
-// When a channel dies, amqp091-go first marks it closed and then resolves its confirms as nacks.
-func (m *Pending) outcome() error {
-	p, c, o := m.publisher, m.channel, m.open
-	acked := m.confirm.Acked()
-	if !acked && o.ch.IsClosed() {
-		<-o.closed // amqp091-go marks a channel closed a moment before it reports why
-		cause := o.cause
-		p.proof.learn(cause)
-		hint, kind := refusal(cause)
-		only := m.slots > 1 || o.sent.Load() == 1 // then the broker has closed the channel because of this message
-		switch {
-		case !only || kind == nil:
-			return p.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
-		case errors.Is(kind, delayer.ErrUnroutable) && !m.msg.Direct: // an exchange of ours is gone
-			return p.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
-		}
-		return p.fail(kind, plain(cause), hint)
-	}
-	p.proof.taken(len(m.msg.Message.Body))
-	if !c.accepts.Load() {
-		c.accepts.Store(true)
-	}
-	returned, isReturned := o.returned(m.msg.Message.Headers[delayer.Header])
+// lost is the error of a message whose channel was lost before its confirm.
+func (m *Pending) lost(cause error) error {
+	p := m.publisher
+	p.proof.learn(cause)
+	hint, kind := refusal(cause)
+	only := m.slots > 1 || m.open.sent.Load() == 1 // then the broker has closed the channel because of this message
 	switch {
-	case !acked:
-		o.nacked()
-		if m.msg.Sole {
-			return p.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
-		}
-		// One queue that refuses the message is enough for a nack, and so is a classic queue whose
-		// process has died.
-		cause := &reason{text: "nack, and another queue may have stored the message", err: delayer.ErrUnknown}
-		return p.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")
-	case isReturned:
-		if c.stream {
-			o.replace()
-		}
-		text := fmt.Sprintf("returned: %d %s", returned.ReplyCode, returned.ReplyText)
-		return p.fail(delayer.ErrUnroutable, &reason{text: text, err: ErrReturned}, "")
+	case !only || kind == nil:
+		return p.fail(delayer.ErrUnknown, plain(cause), "the channel was lost before the broker's confirm")
+	case errors.Is(kind, delayer.ErrUnroutable) && !m.msg.Direct: // an exchange of ours is gone
+		return p.fail(kind, &reason{text: plain(cause).Error(), err: ErrReturned}, "")
 	}
-	return nil
+	return p.fail(kind, plain(cause), hint)
+}
+
+// refused is the error of a message that the broker has nacked. One queue that refuses it is enough
+// for that, and so is a classic queue whose process has died.
+func (m *Pending) refused() error {
+	if m.msg.Sole {
+		return m.publisher.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+	}
+	cause := &reason{text: "nack, and another queue may have stored the message", err: delayer.ErrUnknown}
+	return m.publisher.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")
 }
 
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
@@ -213,22 +207,6 @@ func (m *Pending) settle() {
 		m.open.settled()
 	}
 	m.release()
-}
-
-// take gives the message to the goroutine that writes. It returns false if the caller has left. A
-// body that the caller may change is copied into buffer, which it returns.
-func (m *Pending) take(buffer []byte) ([]byte, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.state == withdrawn {
-		return buffer, false
-	}
-	m.state = taken
-	if m.leaves {
-		buffer = append(buffer[:0], m.msg.Message.Body...)
-		m.msg.Message.Body = buffer
-	}
-	return buffer, true
 }
 
 // withdraw reports whether the message will not be sent, because the goroutine that writes had not

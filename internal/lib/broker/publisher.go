@@ -151,8 +151,19 @@ func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error
 	}
 	p.mu.Unlock()
 	m := spare.Get().(*Pending)
-	m.publisher, m.msg, m.leaves, m.state = p, msg, ctx.Done() != nil, queued
-	err := m.acquire(ctx)
+	m.publisher, m.msg, m.leaves, m.state, m.slots = p, msg, ctx.Done() != nil, queued, 1
+	var err error
+	switch {
+	case msg.Stream != "":
+		if m.channel, err = p.stream(msg.Stream); err == nil {
+			err = m.channel.enter(ctx, m.channel.slots)
+		}
+	case !p.Alone(&msg):
+		m.channel = p.channels[msg.Order%uint64(len(p.channels))]
+		err = m.channel.enter(ctx, m.channel.slots)
+	default:
+		err = m.borrow(ctx)
+	}
 	if err != nil {
 		p.pending.Done()
 		return nil, err

@@ -181,9 +181,18 @@ func (c *publisherChannel) write(o *openChannel, m *Pending) {
 		m.fail(delayer.ErrNotSent, ErrStale, "the connection was lost")
 		return
 	}
-	var ok bool
-	if c.body, ok = m.take(c.body); !ok {
-		return // the caller left and freed the slot
+	m.mu.Lock()
+	left := m.state == withdrawn
+	if !left {
+		m.state = taken
+		if m.leaves {
+			c.body = append(c.body[:0], m.msg.Message.Body...)
+			m.msg.Message.Body = c.body
+		}
+	}
+	m.mu.Unlock()
+	if left {
+		return // its slot is free
 	}
 	o.pending.Add(1)
 	o.sent.Add(1)
