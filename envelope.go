@@ -87,14 +87,10 @@ func (e Envelope) String() string {
 	var short [128]byte // on the stack; a longer one is allocated
 	b := append(append(short[:0], e.ID...), ' ')
 	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
-	b = append(strconv.AppendInt(b, ceilMillis(e.Delay), 10), ' ')
-	return string(append(b, e.Exchange...))
-}
-
-// ceilMillis rounds up: a delay that is read back is never shorter.
-func ceilMillis(d time.Duration) int64 {
-	if d%time.Millisecond > 0 {
-		return d.Milliseconds() + 1
+	delay := e.Delay.Milliseconds()
+	if e.Delay%time.Millisecond > 0 {
+		delay++ // a delay that is read back is never shorter
 	}
-	return d.Milliseconds()
+	b = append(strconv.AppendInt(b, delay, 10), ' ')
+	return string(append(b, e.Exchange...))
 }

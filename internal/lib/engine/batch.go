@@ -77,7 +77,7 @@ func (b *batch) publish(ctx context.Context, todo []int) {
 		again, late := b.send(ctx, todo, attempt == attempts)
 		for _, f := range late { // what it publishes must not wait for the others
 			m := b.messages[f.index]
-			b.results[f.index] = b.engine.locate(b.engine.late(ctx, f.limit), m.Exchange, m.Key)
+			b.results[f.index] = b.engine.explain(b.engine.late(ctx, f.limit), m.Delay, m.Exchange, m.Key)
 			b.tell(ctx, f.index)
 		}
 		todo = again
@@ -116,7 +116,7 @@ func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int, l
 			continue
 		}
 		m := &b.messages[f.index]
-		b.results[f.index] = e.locate(e.explain(f.err, m.Delay), m.Exchange, m.Key)
+		b.results[f.index] = e.explain(f.err, m.Delay, m.Exchange, m.Key)
 		lost := f.err != nil && e.lost(f.err, m.Delay)
 		if lost && f.index > doubted {
 			e.keeper.Doubt()

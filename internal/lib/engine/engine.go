@@ -32,7 +32,8 @@ type Engine struct {
 
 	control   *broker.Control
 	publisher *broker.Publisher
-	dests     destinations
+	dests     *delivery.Destinations // nil for a Direct strategy
+	direct    Direct                 // nil for any other
 	keeper    *keeper.Keeper
 	mover     *delivery.Mover // nil if this Delayer leaves misrouted messages to others
 
@@ -75,7 +76,9 @@ func (e *Engine) Close() error {
 	}
 	e.control.Close()
 	e.keeper.Wait()
-	e.dests.Close()
+	if e.dests != nil {
+		e.dests.Close()
+	}
 	return nil
 }
 
@@ -85,19 +88,17 @@ func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.D
 }
 
 // PublishAs is Publish with an id for our header; "": any.
-func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) (err error) {
 	began := time.Now()
-	err := e.locate(e.publish(ctx, id, exchange, key, delay, msg), exchange, key)
-	if published := e.settings.Observer.Published; published != nil {
-		published(ctx, delayer.PublishEvent{
-			Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
-		})
-	}
-	return err
-}
-
-func (e *Engine) publish(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
 	waits, err := e.accept(exchange, key, delay, &msg)
+	defer func() {
+		err = e.explain(err, waits, exchange, key)
+		if published := e.settings.Observer.Published; published != nil {
+			published(ctx, delayer.PublishEvent{
+				Backend: e.settings.Backend, Exchange: exchange, Key: key, Delay: delay, Took: time.Since(began), Err: err,
+			})
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (e *Engine) publish(ctx context.Context, id, exchange, key string, delay ti
 	for attempt := 1; ; attempt++ {
 		sealed, limit, err := e.prepare(ctx, exchange, key, waits, msg, envelope)
 		if err == nil {
-			err = e.explain(e.publisher.Publish(ctx, sealed), waits)
+			err = e.publisher.Publish(ctx, sealed)
 		}
 		switch {
 		case err == nil:
@@ -139,10 +140,10 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 		bounds.Growth = message.Growth{}
 	}
 	err = message.Validate(exchange, key, msg, bounds)
-	if err == nil {
-		err = e.dests.Accept(exchange)
+	if err == nil && e.direct != nil {
+		err = e.direct.Accept(exchange)
 	}
-	if err == nil && !e.settings.Declare.Enabled() {
+	if err == nil && e.settings.Declare == delayer.Off {
 		err = keeper.CheckWords(key)
 	}
 	for _, prefix := range e.settings.Reserved {
@@ -167,29 +168,51 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	if err := e.keeper.Ensure(ctx); err != nil && (delay > 0 || !errors.Is(err, delayer.ErrConflict)) {
 		return p, limit, err
 	}
-	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
+	var destinations []any
+	if e.direct != nil {
+		err = e.direct.Exists(ctx)
+	} else {
+		destinations, err = e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
+	}
 	if err != nil {
 		return p, limit, err
 	}
 	if delay == 0 {
 		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
 	}
-	own, _ := msg.Headers["BCC"].([]any)
-	entry, err := e.strategy.Enter(ctx, Wait{
-		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: own, Priority: msg.Priority,
+	bcc, _ := msg.Headers["BCC"].([]any)
+	to, err := e.strategy.Enter(ctx, Wait{
+		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: bcc, Priority: msg.Priority,
 	})
-	if broker.Code(err) == amqp091.NotFound { // an object of ours was deleted: what Enter declares leads there
-		err = delivery.Lost(e.settings.Backend, "", err)
-	}
 	if err != nil {
+		if broker.Code(err) == amqp091.NotFound { // an object of ours was deleted: what Enter declares leads there
+			err = delivery.Lost(e.settings.Backend, "", err)
+		}
 		return p, limit, err
 	}
-	return e.seal(entry, key, msg, envelope), deadline{entry.Before, entry.Late}, nil
+	if to.Key != nil {
+		key = *to.Key
+	}
+	if to.Ordered {
+		msg.Priority = 0
+	}
+	return broker.Publishing{
+		Exchange: to.Exchange, Key: key, Before: to.Before, Optional: to.Optional, Direct: to.Foreign,
+		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional && !to.Foreign, // an exchange of ours leads to one queue
+		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
+	}, deadline{to.Before, to.Late}, nil
 }
 
-// explain says what to do about a message without delay that no queue took, and about a delayed one
-// that was refused.
-func (e *Engine) explain(err error, delay time.Duration) error {
+func (e *Engine) fail(kind, cause error) error {
+	return &delayer.Error{Op: "publish", Backend: e.settings.Backend, Kind: kind, Cause: cause}
+}
+
+// explain adds the destination to an error that names none. It says what to do about a message
+// without delay that no queue took, and about a delayed one that was refused.
+func (e *Engine) explain(err error, delay time.Duration, exchange, key string) error {
+	if err == nil {
+		return nil
+	}
 	var known *delayer.Error
 	if !errors.As(err, &known) {
 		return err
@@ -200,20 +223,7 @@ func (e *Engine) explain(err error, delay time.Duration) error {
 	case delay > 0 && errors.Is(err, delayer.ErrRefused) && e.settings.RefusedHint != nil:
 		known.Hint = e.settings.RefusedHint(delay)
 	}
-	return err
-}
-
-func (e *Engine) fail(kind, cause error) error {
-	return &delayer.Error{Op: "publish", Backend: e.settings.Backend, Kind: kind, Cause: cause}
-}
-
-// locate adds the destination to an error that does not name one.
-func (e *Engine) locate(err error, exchange, key string) error {
-	if err == nil {
-		return nil
-	}
-	var known *delayer.Error
-	if errors.As(err, &known) && known.Object == "" {
+	if known.Object == "" {
 		known.Object = fmt.Sprintf("to queue %.300q", key)
 		if exchange != "" {
 			known.Object = fmt.Sprintf("to exchange %.300q with key %.300q", exchange, key)
@@ -224,13 +234,12 @@ func (e *Engine) locate(err error, exchange, key string) error {
 
 // startMover starts to move misrouted messages, unless this Delayer leaves them to others.
 func (e *Engine) startMover() *delivery.Mover {
-	dests, ok := e.dests.(bound)
-	if !ok || e.settings.IgnoreMisrouted {
+	if e.direct != nil || e.settings.IgnoreMisrouted {
 		return nil
 	}
 	plan := e.settings.Whole(e.strategy.Plan())
 	cfg := delivery.MoverConfig{
-		Destinations: dests.Destinations, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
+		Destinations: e.dests, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
 		Rules:   delivery.Rules{TTL: delivery.TTLs(plan)},
 		Declare: e.keeper.Declare, Redeclare: e.keeper.Redeclare, Delay: e.resend,
 	}
@@ -269,5 +278,5 @@ func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, r
 	if e.lost(err, remaining) {
 		e.keeper.Doubt()
 	}
-	return e.locate(err, was.Exchange, key)
+	return e.explain(err, waits, was.Exchange, key)
 }

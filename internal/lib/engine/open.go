@@ -80,15 +80,14 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	keep.OnUse, _ = s.(keeper.OnUse)
 	var checked topology.Plan
 	if d, ok := s.(Direct); ok {
-		e.dests = direct{d}
+		e.direct, keep.Forget = d, d.Reset
 		checked = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
 	} else {
 		keep.Topology = c.settings.Whole(keep.Topology)
 		checked = keep.Topology
-		dests := delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
-		e.dests, keep.Rebind = bound{dests}, dests.Rebind
+		e.dests = delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
+		keep.Rebind, keep.Forget = e.dests.Rebind, e.dests.Reset
 	}
-	keep.Forget = e.dests.Reset
 	e.keeper = keeper.New(keep)
 	defer func() {
 		if err != nil {

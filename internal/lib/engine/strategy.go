@@ -9,8 +9,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -58,23 +56,6 @@ type Wait struct {
 // one another.
 const AnyPriority = math.MaxUint8
 
-// destinations lead messages from the delivery exchange on.
-type destinations interface {
-	// Accept returns an error if messages for an exchange cannot be taken.
-	Accept(exchange string) error
-	// Bind makes sure that a destination exists and is bound, as of at most 100 ms ago. It returns
-	// the delivery keys that lead there.
-	Bind(ctx context.Context, exchange, key string, copies []string, delay time.Duration) ([]any, error)
-	// Reset makes the next Bind of each destination ask the broker.
-	Reset()
-	Close()
-}
-
-// bound are the destinations of all other strategies: any exchange or queue.
-type bound struct{ *delivery.Destinations }
-
-func (bound) Accept(string) error { return nil }
-
 // Direct is a [Strategy] whose exchange is its only destination. No delivery stage is declared for
 // it, and nothing is bound.
 type Direct interface {
@@ -88,15 +69,6 @@ type Direct interface {
 	// Reset makes the next Exists ask the broker.
 	Reset()
 }
-
-// direct are the destinations of a Direct strategy.
-type direct struct{ Direct }
-
-func (d direct) Bind(ctx context.Context, _, _ string, _ []string, _ time.Duration) ([]any, error) {
-	return nil, d.Exists(ctx)
-}
-
-func (direct) Close() {}
 
 // An Entry is how a message is published.
 type Entry struct {
@@ -112,21 +84,6 @@ type Entry struct {
 	Optional bool // not mandatory: the exchange would return every message
 	Foreign  bool // the exchange is not ours
 	Ordered  bool // in the queue no message may overtake another: it has no priority there
-}
-
-// seal returns how a message that waits is published. An exchange of ours leads it into one queue.
-func (e *Engine) seal(to Entry, key string, msg amqp091.Publishing, envelope message.Envelope) broker.Publishing {
-	if to.Key != nil {
-		key = *to.Key
-	}
-	if to.Ordered {
-		msg.Priority = 0
-	}
-	return broker.Publishing{
-		Exchange: to.Exchange, Key: key, Before: to.Before, Optional: to.Optional, Direct: to.Foreign,
-		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional && !to.Foreign,
-		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
-	}
 }
 
 // A deadline is when a message must be written, and what to do if it was confirmed later. The zero
