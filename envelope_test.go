@@ -67,17 +67,6 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// BenchmarkParseHeader is what a controller does with every message.
-func BenchmarkParseHeader(b *testing.B) {
-	headers := header(delayer.Envelope{ID: "0123456789abcdef", Due: time.Now(), Delay: time.Minute, Exchange: "orders"}.String())
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := delayer.ParseHeader(headers); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestEnvelope_LongestDelay(t *testing.T) {
 	e := delayer.Envelope{ID: "id", Due: time.UnixMilli(0), Delay: math.MaxInt64 / time.Millisecond * time.Millisecond}
 	got, err := delayer.ParseHeader(header(e.String()))

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -190,26 +188,9 @@ func under(folder, path string) bool {
 	return folder == "" || path == folder || strings.HasPrefix(path, folder+"/")
 }
 
-// TestPublicPackagesHaveExamples: a reader of a documentation page copies from there.
-func TestPublicPackagesHaveExamples(t *testing.T) {
-	for _, p := range list(t) {
-		if !public(p.ImportPath) {
-			continue
-		}
-		found := false
-		for _, file := range p.XTestGoFiles { // an example of package x itself may use what readers have not
-			source, err := os.ReadFile(filepath.Join(p.Dir, file))
-			require.NoError(t, err)
-			found = found || strings.Contains(string(source), "\nfunc Example")
-		}
-		require.True(t, found, "%s has no Example in package %s_test", p.ImportPath, filepath.Base(p.Dir))
-	}
-}
-
 type goPackage struct {
-	ImportPath, Dir                    string
+	ImportPath                         string
 	Imports, TestImports, XTestImports []string
-	GoFiles, XTestGoFiles              []string
 }
 
 // list returns the packages of this module.
@@ -221,7 +202,7 @@ func list(t *testing.T) []goPackage {
 }
 
 var listed = sync.OnceValues(func() (packages []goPackage, err error) {
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,XTestGoFiles,TestImports,XTestImports", "./...").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...").Output()
 	if err != nil {
 		return nil, err
 	}

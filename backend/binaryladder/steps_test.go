@@ -1,8 +1,6 @@
 package binaryladder
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -137,46 +135,8 @@ func hopsOf(l ladder) []float64 {
 	return out
 }
 
-// roundNumbers are a calendar that one would write without counting.
-func roundNumbers() Steps {
-	var steps []time.Duration
-	for unit, numbers := range map[time.Duration][]time.Duration{
-		time.Second: {1, 2, 3, 4, 5, 10, 15, 20, 30, 40}, time.Minute: {1, 2, 3, 4, 5, 10, 15, 20, 30, 40},
-		time.Hour: {1, 2, 3, 4, 6, 8, 12, 18}, day: {1, 2, 3, 4, 5, 7, 14, 21, 30, 60, 90, 180, 365, 730, 1460},
-	} {
-		for _, n := range numbers {
-			steps = append(steps, n*unit)
-		}
-	}
-	return List(steps...)
-}
-
-// TestCalendar_Hops holds the table in docs/backends.md to what is counted, and calendar to what it
-// is for.
+// TestCalendar_Hops holds calendar to what it is for.
 func TestCalendar_Hops(t *testing.T) {
-	var table strings.Builder
-	row := func(cells ...string) { fmt.Fprintln(&table, "| "+strings.Join(cells, " | ")+" |") }
-	head := []string{"steps", "queues"}
-	for _, r := range ranges {
-		head = append(head, r.name)
-	}
-	row(append(head, fmt.Sprintf("%d delays that people write", len(people)))...)
-	row("---", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
-	for _, c := range []struct {
-		name  string
-		steps Steps
-	}{{"`binary`", Binary}, {"round numbers", roundNumbers()}, {"`calendar`", Calendar}} {
-		l := mustLadder(t, time.Second, c.steps)
-		cells := []string{c.name, fmt.Sprint(len(l.Waits))}
-		for _, mean := range hopsOf(l) {
-			cells = append(cells, fmt.Sprintf("%.2f", mean))
-		}
-		row(cells...)
-	}
-	text, err := os.ReadFile("../../docs/backends.md")
-	require.NoError(t, err)
-	require.Contains(t, string(text), table.String(), "paste this:\n%s", table.String())
-
 	counted := hopsOf(mustLadder(t, time.Second, Calendar))
 	for i, most := range []float64{1.00, 1.92, 3.15, 4.70, 7, 1.00} {
 		require.LessOrEqual(t, counted[i], most, "column %d", i)

@@ -1,7 +1,6 @@
 package xdelay
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 )
 
 func TestOf(t *testing.T) {
@@ -75,19 +73,6 @@ func TestMisspelt(t *testing.T) {
 	} {
 		assert.Equal(t, want, Misspelt(amqp091.Table{name: 1}) == name, name)
 	}
-}
-
-// TestOf_Integers: an integer means the same in every type that holds it.
-func TestOf_Integers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Int64Range(-10, math.MaxInt32).Draw(t, "n")
-		want := time.Duration(max(n, 0)) * time.Millisecond
-		for _, value := range []any{int(n), int32(n), n, fmt.Sprint(n), float64(n)} {
-			got, err := Of(amqp091.Table{Header: value})
-			require.NoError(t, err)
-			require.Equal(t, want, got, "%T", value)
-		}
-	})
 }
 
 // FuzzOf_Text: what Go's arbitrary integers read, and nothing else.

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,50 +31,18 @@ func at(t testing.TB, hosts ...string) string {
 	return strings.Join(list, ",")
 }
 
-func TestDial_FirstAddressThatAnswers(t *testing.T) {
-	t.Parallel()
-	var log rabbittest.Logbook
-	o := options(t, at(t, dead, ""))
-	o.Logger = log.Logger()
-	c, err := broker.Dial(within(t), o)
-	require.NoError(t, err)
-	defer c.Close()
-	require.NotContains(t, c.Endpoint(), dead)
-	require.Contains(t, log.String(), "an address of the broker does not answer")
-	require.Contains(t, log.String(), dead)
-	require.NotContains(t, log.String(), "guest")
-}
-
-// TestConn_NextAddress, and so around.
-func TestConn_NextAddress(t *testing.T) {
+// TestConn_Addresses: of several addresses the first that answers is taken, then the next, and so
+// around. An Observer sees each state, in their order.
+func TestConn_Addresses(t *testing.T) {
 	t.Parallel()
 	one, first := proxied(t)
 	other, second := proxied(t)
-	c, err := broker.Dial(within(t), options(t, at(t, first, second)))
-	require.NoError(t, err)
-	defer c.Close()
-	require.Contains(t, c.Endpoint(), first)
-	for _, step := range []struct {
-		cut  func()
-		next string
-	}{{one.Cut, second}, {other.Cut, first}} {
-		step.cut()
-		require.Eventually(t, func() bool { return strings.Contains(c.Endpoint(), step.next) }, time.Minute, 10*time.Millisecond)
-		_, err := c.Channel(within(t))
-		require.NoError(t, err)
-	}
-}
-
-// TestConn_Observer sees each state, in their order.
-func TestConn_Observer(t *testing.T) {
-	t.Parallel()
-	proxy, address := proxied(t)
+	var log rabbittest.Logbook
 	events := make(chan delayer.ConnectionEvent, 100)
-	o := options(t, at(t, address))
-	o.Observer.Connection = func(e delayer.ConnectionEvent) { events <- e }
+	o := options(t, at(t, dead, first, second))
+	o.Logger, o.Observer.Connection = log.Logger(), func(e delayer.ConnectionEvent) { events <- e }
 	c, err := broker.Dial(within(t), o)
 	require.NoError(t, err)
-	proxy.Cut()
 	expect := func(was, now delayer.ConnectionState) {
 		t.Helper()
 		select {
@@ -88,8 +55,21 @@ func TestConn_Observer(t *testing.T) {
 		}
 	}
 	expect(delayer.ConnectionClosed, delayer.ConnectionUp)
-	expect(delayer.ConnectionUp, delayer.ConnectionDown)
-	expect(delayer.ConnectionDown, delayer.ConnectionUp)
+	require.Contains(t, log.String(), "an address of the broker does not answer")
+	require.Contains(t, log.String(), dead)
+	require.NotContains(t, log.String(), "guest")
+	require.Contains(t, c.Endpoint(), first)
+	for _, step := range []struct {
+		cut  func()
+		next string
+	}{{one.Cut, second}, {other.Cut, first}} {
+		step.cut()
+		expect(delayer.ConnectionUp, delayer.ConnectionDown)
+		expect(delayer.ConnectionDown, delayer.ConnectionUp)
+		require.Contains(t, c.Endpoint(), step.next)
+		_, err := c.Channel(within(t))
+		require.NoError(t, err)
+	}
 	c.Close()
 	expect(delayer.ConnectionUp, delayer.ConnectionClosed)
 	require.Empty(t, events)

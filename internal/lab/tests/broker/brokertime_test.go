@@ -91,19 +91,6 @@ func TestClock_QueueWithoutTTL(t *testing.T) {
 	becomes(t, c, 2*time.Second)
 }
 
-// TestClock_Restart: the broker comes back, and questions are confirmed again.
-func TestClock_Restart(t *testing.T) {
-	b := rabbittest.Alone(t)
-	r := newStepsRig(t, b.URL(), 1<<20)
-	c, _ := r.run(t)
-	becomes(t, c, 40*time.Millisecond)
-	require.NoError(t, b.Kill())
-	before := r.confirmed.Load()
-	require.NoError(t, b.Run(t.Context()))
-	require.Eventually(t, func() bool { return r.confirmed.Load() > before+1 }, time.Minute, time.Millisecond)
-	becomes(t, c, 40*time.Millisecond)
-}
-
 // TestUndelivered_BrokersTimeRestricted: names that begin with <prefix>.clock are enough to ask,
 // and nothing is left behind.
 func TestUndelivered_BrokersTimeRestricted(t *testing.T) {

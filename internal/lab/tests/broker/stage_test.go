@@ -87,17 +87,6 @@ func TestStage_PublisherRestarted(t *testing.T) {
 	}
 }
 
-// TestStage_ExchangesDeletedBesideAnotherProcess: a Delayer that never published is enough.
-func TestStage_ExchangesDeletedBesideAnotherProcess(t *testing.T) {
-	t.Parallel()
-	b := setUp(t, ladder())
-	b.d = rabbittest.Open(t, b.cfg) // the other one stays
-	b.send(b.exchange(), b.queue, 2*time.Second, 50)
-	require.NoError(t, b.d.Close())
-	require.NoError(t, b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false))
-	b.all(50)
-}
-
 // TestStage_WayToExchangesRemoved: the one binding that can be missed without a message being
 // misrouted is made again by a Delayer that never published.
 func TestStage_WayToExchangesRemoved(t *testing.T) {
