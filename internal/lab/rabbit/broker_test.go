@@ -2,9 +2,7 @@ package rabbit_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -12,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ory/dockertest/v3"
-	"github.com/ory/dockertest/v3/docker"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -177,25 +173,4 @@ func publishOne(t *testing.T, b *rabbit.Broker, queue string) {
 	r := rabbittest.NewRig(t, b)
 	r.Declare(queue, nil)
 	r.Publish("", queue, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: []byte("kept")})
-}
-
-// TestContainer_Removed: a container that is removed under us is an error, and no deadlock.
-func TestContainer_Removed(t *testing.T) {
-	b := startKind(t, rabbit.Options{Choice: rabbit.Docker, InMemory: true})
-	pool, err := dockertest.NewPool("")
-	require.NoError(t, err)
-	list, err := pool.Client.ListContainers(docker.ListContainersOptions{
-		Filters: map[string][]string{"label": {fmt.Sprintf("delayer.pid=%d", os.Getpid())}},
-	})
-	require.NoError(t, err)
-	for _, c := range list {
-		for _, port := range c.Ports {
-			if port.PublicPort != 0 && strings.Contains(b.URL(), fmt.Sprintf(":%d/", port.PublicPort)) {
-				require.NoError(t, pool.Client.RemoveContainer(docker.RemoveContainerOptions{ID: c.ID, Force: true}))
-			}
-		}
-	}
-	require.Eventually(t, func() bool { return b.Run(t.Context()) != nil }, time.Minute, 50*time.Millisecond)
-	_, err = b.RSS()
-	assert.Error(t, err)
 }

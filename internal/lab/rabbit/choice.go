@@ -9,18 +9,24 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
-// startTimeout bounds Start where ctx has no deadline; a slow machine boots a broker in half a
-// minute.
-const startTimeout = 2 * time.Minute
+const (
+	// startTimeout bounds Start where ctx has no deadline; a slow machine boots a broker in half a
+	// minute.
+	startTimeout = 2 * time.Minute
 
-// configVariable names the environment variable with settings for every broker of our own, before
-// those of Options.
-const configVariable = "DELAYER_TEST_RABBITMQ_CONFIG"
+	urlVariable    = "AMQP_URL"                     // of the broker that the user gives
+	choiceVariable = "DELAYER_BROKER"               // the Choice of Options that have none
+	configVariable = "DELAYER_TEST_RABBITMQ_CONFIG" // of every broker of our own, before that of Options
 
-// choiceVariable names the environment variable with the Choice of [Options] that have none.
-const choiceVariable = "DELAYER_BROKER"
+	readyPoll      = 50 * time.Millisecond
+	connectionName = "delayer: internal/lab/rabbit"
+)
 
 // errNotWanted is why nothing is started in a run without brokers.
 const errNotWanted = missing("no broker, as " + choiceVariable + "=" + None + " says")
@@ -49,7 +55,7 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	case Docker:
 		return startDocker(ctx, o)
 	case Node:
-		return startNode(ctx, o)
+		return startAlone(ctx, o)
 	default:
 		return nil, fmt.Errorf("rabbit: unknown choice %q: DELAYER_BROKER is %s, %s, %s or %s, or not set",
 			o.Choice, Given, Docker, Node, None)
@@ -67,7 +73,7 @@ func startFirst(ctx context.Context, o Options) (*Broker, error) {
 		return b, nil
 	}
 	o.Logf("no broker in Docker: %v", dockerErr)
-	b, nodeErr := startNode(ctx, o)
+	b, nodeErr := startAlone(ctx, o)
 	if nodeErr == nil || !errors.Is(nodeErr, ErrNone) {
 		return b, nodeErr
 	}
@@ -88,35 +94,39 @@ type missing string
 func (m missing) Error() string        { return string(m) }
 func (m missing) Is(target error) bool { return target == ErrNone }
 
-// begin runs the server of a host for the first time, and closes the host if it does not come up.
-func begin(ctx context.Context, h host, o Options) (*Broker, error) {
-	b := &Broker{host: h}
+// startAlone starts a private node that is in no cluster.
+func startAlone(ctx context.Context, o Options) (*Broker, error) {
+	ports, err := newNodePorts()
+	if err != nil {
+		return nil, err
+	}
+	return startNode(ctx, nodeSpec{Options: o, ports: ports})
+}
+
+// start runs the server of a broker for the first time, and closes the broker if it does not come
+// up.
+func start(ctx context.Context, b *Broker, o Options) (*Broker, error) {
 	began := time.Now()
 	if err := b.Run(ctx); err != nil {
-		return nil, errors.Join(err, h.close())
+		return nil, errors.Join(err, b.Close())
 	}
 	o.Logf("%v ready after %v", b, time.Since(began).Round(time.Millisecond))
 	return b, nil
 }
 
-// urlVariable names the environment variable of the broker that the user gives.
-const urlVariable = "AMQP_URL"
-
-// given is a broker that somebody else runs: it is used, and otherwise left alone.
-type given struct{ at *url.URL }
-
+// startGiven returns a broker that somebody else runs: it is used, and otherwise left alone.
 func startGiven(ctx context.Context, o Options) (*Broker, error) {
 	at, err := parseGiven(os.Getenv(urlVariable))
 	if err != nil {
 		return nil, err
 	}
-	a, err := handshake(ctx, at)
+	a, err := handshake(ctx, at.String())
 	if err != nil {
 		return nil, fmt.Errorf("rabbit: the broker at %s=%s does not answer: %w (start it, or unset %s)",
 			urlVariable, at.Redacted(), err, urlVariable)
 	}
 	o.Logf("using the broker at %s", at.Redacted())
-	return &Broker{host: &given{at: at}, about: a}, nil
+	return &Broker{at: at, how: urlVariable, about: a}, nil
 }
 
 // parseGiven never wraps the parser's error: that one quotes its input, and with it the password.
@@ -133,32 +143,66 @@ func parseGiven(text string) (*url.URL, error) {
 	return at, nil
 }
 
-func (g *given) how() string                { return urlVariable }
-func (g *given) url() *url.URL              { return g.at }
-func (g *given) owned() bool                { return false }
-func (g *given) run(context.Context) error  { return nil }
-func (g *given) ended() <-chan struct{}     { return nil }
-func (g *given) logTail() string            { return "" }
-func (g *given) complaints() []string       { return nil }
-func (g *given) stop(context.Context) error { return ErrNotOwned }
-func (g *given) kill() error                { return ErrNotOwned }
-func (g *given) pause(bool) error           { return ErrNotOwned }
-func (g *given) usage() (usage, error)      { return usage{}, ErrNotOwned }
-func (g *given) disk() (int64, error)       { return 0, ErrNotOwned }
-func (g *given) ctlCommand() []string       { return nil }
-func (g *given) evalCommand() []string      { return nil }
-func (g *given) management() string         { return "" }
-func (g *given) clock() *clock              { return nil }
-func (g *given) close() error               { return nil }
+// about is what a broker says of itself in the AMQP handshake.
+type about struct{ product, version, platform string }
 
-func (g *given) ctl(context.Context, ...string) (string, error) {
-	return "", errors.Join(errors.New("rabbit: no rabbitmqctl"), ErrNotOwned)
+// awaitReady polls with AMQP handshakes: the listener opens before logins work, so a TCP connect
+// would be too early. It gives up when the server's process ends, with the server's last words.
+func (b *Broker) awaitReady(ctx context.Context) (about, error) {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for {
+		a, err := handshake(ctx, b.URL())
+		if err == nil {
+			return a, nil
+		}
+		select {
+		case <-b.own.ended():
+			return a, fmt.Errorf("rabbit: %s ended before it was ready; its last output:\n%s", b.how, b.own.logTail())
+		case <-ctx.Done():
+			return a, fmt.Errorf("rabbit: %s is not ready (%w): %w; its last output:\n%s",
+				b.how, ctx.Err(), err, b.own.logTail())
+		case <-tick.C:
+		}
+	}
 }
 
-func (g *given) hasPlugin(name string) bool {
-	if name != "rabbitmq_delayed_message_exchange" {
+// handshake opens and closes a connection.
+func handshake(ctx context.Context, address string) (about, error) {
+	conn, err := amqpclient.Dial(ctx, address, connectionName)
+	if err != nil {
+		return about{}, err
+	}
+	product, _ := conn.Properties["product"].(string)
+	version, _ := conn.Properties["version"].(string)
+	platform, _ := conn.Properties["platform"].(string)
+	return about{product, version, platform}, conn.Close()
+}
+
+// hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection
+// (503), which is why it has one of its own.
+func hasDelayedExchange(address string) bool {
+	conn, err := amqpclient.Dial(context.Background(), address, connectionName)
+	if err != nil {
 		return false
 	}
-	has, err := hasDelayedExchange(g.at)
-	return has && err == nil
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return false
+	}
+	const (
+		name       = "delayer-probe-delayed"
+		durable    = false
+		autoDelete = true
+		internal   = false
+		noWait     = false
+		ifUnused   = false
+	)
+	args := amqp091.Table{"x-delayed-type": "direct"}
+	if ch.ExchangeDeclare(name, "x-delayed-message", durable, autoDelete, internal, noWait, args) != nil {
+		return false
+	}
+	_ = ch.ExchangeDelete(name, ifUnused, noWait)
+	return true
 }

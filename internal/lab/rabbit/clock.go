@@ -99,8 +99,8 @@ func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Lo
 
 // Now is what the broker's clock shows: the machine's time, if it was not put forward.
 func (b *Broker) Now() time.Time {
-	if c := b.host.clock(); c != nil {
-		return c.now()
+	if b.own != nil && b.own.clock != nil {
+		return b.own.clock.now()
 	}
 	return time.Now()
 }
@@ -109,10 +109,10 @@ func (b *Broker) Now() time.Time {
 // much time had passed at once, and returns when the broker has done what became due. One caller at
 // a time.
 func (b *Broker) Forward(ctx context.Context, d time.Duration) error {
-	c := b.host.clock()
-	if c == nil {
+	if b.own == nil || b.own.clock == nil {
 		return ErrNoClock
 	}
+	c := b.own.clock
 	c.ahead.Add(int64(d)) // before the broker can show it: Now is never behind
 	shall := c.now()
 	if err := c.prepare(); err != nil {

@@ -35,7 +35,7 @@ func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	}
 	c := &Cluster{names: names}
 	for _, spec := range specs { // one after the other: the first founds what the others join
-		b, err := startSpec(ctx, spec, o)
+		b, err := startNode(ctx, spec)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("rabbit: node %d of a cluster: %w", len(c.nodes)+1, err), c.Close())
 		}
@@ -59,12 +59,11 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 		if i > 0 {
 			ports.epmd = specs[0].ports.epmd
 		}
-		spec := nodeSpec{options: o, ports: ports, cookie: cookie, guest: i > 0}
-		specs = append(specs, spec)
+		specs = append(specs, nodeSpec{Options: o, ports: ports, cookie: cookie, guest: i > 0})
 		names = append(names, ports.node())
 	}
 	for i := range specs {
-		specs[i].options.Args = strings.TrimSpace(specs[i].options.Args + " " + noticeSoon + " " + joining(names))
+		specs[i].Args = strings.TrimSpace(o.Args + " " + noticeSoon + " " + joining(names))
 	}
 	return specs, names, nil
 }
@@ -107,7 +106,7 @@ type Leader struct {
 // Leaders lists the queues, asked of a node that runs, where it can say who leads them.
 func (c *Cluster) Leaders(ctx context.Context) ([]Leader, error) {
 	for _, b := range c.nodes {
-		if !running(b.host) {
+		if !b.own.running() {
 			continue
 		}
 		out, err := b.Ctl(ctx, "list_queues", "--silent", "messages", "leader", "name")

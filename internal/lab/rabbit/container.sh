@@ -18,6 +18,7 @@ fi
 [ -z "${DELAYER_IN_MEMORY:-}" ] || chmod 1777 "$DELAYER_IN_MEMORY"
 
 run() {
+	echo "@delayer up 1"
 	"$@" </dev/null 2>&1
 	echo "@delayer down $?"
 }

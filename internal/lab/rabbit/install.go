@@ -1,5 +1,3 @@
-//go:build unix
-
 package rabbit
 
 import (
@@ -79,8 +77,8 @@ func findEpmd() (string, error) {
 
 // available keeps those plugins that are installed: a node does not start with one enabled that is
 // not.
-func (in install) available(plugins []string) pluginSet {
-	var have pluginSet
+func (in install) available(plugins []string) []string {
+	var have []string
 	for _, plugin := range plugins {
 		for _, folder := range in.plugins {
 			if found, _ := filepath.Glob(filepath.Join(folder, plugin+"-[0-9v]*")); len(found) > 0 {

@@ -51,7 +51,7 @@ func TestFindInstall(t *testing.T) {
 	program(t, filepath.Join(root, "plugins", "some_plugin-1.0"), "x")
 	in, err = findInstall()
 	require.NoError(t, err)
-	assert.Equal(t, pluginSet{"some_plugin"}, in.available([]string{"some_plugin", "some", "other"}))
+	assert.Equal(t, []string{"some_plugin"}, in.available([]string{"some_plugin", "some", "other"}))
 }
 
 func TestTheWrapperOfThePackagesIsPassedOver(t *testing.T) {

@@ -1,5 +1,3 @@
-//go:build unix
-
 package rabbit
 
 import (
@@ -14,40 +12,82 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/disk"
+	"github.com/shirou/gopsutil/v4/process"
 )
 
 //go:embed node.sh
 var nodeScript string
 
-// privateNode is a rabbitmq-server of our own, as a child of this process.
-type privateNode struct {
-	*lifeline
-	pluginSet
-	install install
-	folder  string
-	ports   nodePorts
-	env     []string
-	ahead   *clock // nil: its clock is the machine's
+// nodePorts are a node's listeners: all on the loopback interface.
+type nodePorts struct{ amqp, distribution, epmd, management, prometheus int }
 
-	script *exec.Cmd
-	gone   chan struct{} // closed when the script has ended
-	pid    int           // of the current Erlang VM
+// node is the name that a node goes by.
+func (p nodePorts) node() string { return "delayer" + strconv.Itoa(p.amqp) + "@localhost" }
+
+func newNodePorts() (nodePorts, error) {
+	p, err := freePorts(5)
+	if err != nil {
+		return nodePorts{}, err
+	}
+	return nodePorts{p[0], p[1], p[2], p[3], p[4]}, nil
 }
 
-func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
+// A nodeSpec is what one private node differs by from another.
+type nodeSpec struct {
+	Options
+	ports  nodePorts
+	cookie string // "" for one of its own
+	guest  bool   // the epmd at its port is another node's
+}
+
+// startNode starts a rabbitmq-server of this machine as a child of this process.
+func startNode(ctx context.Context, spec nodeSpec) (*Broker, error) {
 	in, err := findInstall()
 	if err != nil {
 		return nil, err
 	}
-	n, err := newNode(in, spec)
+	folder, err := os.MkdirTemp(nodeRoot(spec.InMemory), "delayer-rabbit-")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rabbit: private node: %w", err)
 	}
-	o.Logf("starting a private node of %s", in.server)
-	b, err := begin(ctx, n, o)
-	if err == nil && n.ahead != nil {
+	guest := url.UserPassword("guest", "guest")
+	b := &Broker{how: "private node", at: &url.URL{Scheme: "amqp", User: guest, Host: loopback + ":" + strconv.Itoa(spec.ports.amqp), Path: "/"}}
+	s := &server{plugins: in.available(spec.Plugins), ctl: in.ctl, data: filepath.Join(folder, "data"), usage: treeUsage}
+	b.own = s
+	if s.hasPlugin("rabbitmq_management") {
+		s.api = &url.URL{Scheme: "http", User: guest, Host: loopback + ":" + strconv.Itoa(spec.ports.management)}
+	}
+	args := spec.Args
+	if spec.Clock {
+		if s.clock, err = newClock(folder); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(folder))
+		}
+		args = strings.TrimSpace(args + " " + clockArgs)
+		b.at.RawQuery = "heartbeat=0" // two steps forward would be two that were missed
+	}
+	s.env = nodeEnvironment(folder, spec.ports, args)
+	s.prefix = callerEnv(s.env)
+	s.erlCall = erlCall("erl_call", spec.ports.node()) // it reads the cookie in HOME
+	if err := writeNodeFiles(folder, s.plugins, spec); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(folder))
+	}
+	if spec.guest {
+		in.epmd = ""
+	}
+	script := exec.Command("sh", "-c", nodeScript, "node.sh", folder, in.epmd, in.server)
+	script.Env = append(slices.Clip(s.env), preload(s.plugins))
+	if s.clock != nil {
+		script.Env = append(script.Env, s.clock.environment()...)
+	}
+	script.Dir = folder
+	spec.Logf("starting a private node of %s", in.server)
+	if err := s.begin(script); err != nil { // which from then on owns the folder
+		return nil, errors.Join(fmt.Errorf("rabbit: private node: %w", err), os.RemoveAll(folder))
+	}
+	if b, err = start(ctx, b, spec.Options); err == nil && s.clock != nil {
 		if err = settleClock(ctx, b); err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
@@ -55,204 +95,10 @@ func startSpec(ctx context.Context, spec nodeSpec, o Options) (*Broker, error) {
 	return b, err
 }
 
-// newNode prepares the folder and starts the script, which from then on owns the folder.
-func newNode(in install, spec nodeSpec) (*privateNode, error) {
-	folder, err := os.MkdirTemp(nodeRoot(spec.options.InMemory), "delayer-rabbit-")
-	if err != nil {
-		return nil, fmt.Errorf("rabbit: private node: %w", err)
-	}
-	n := &privateNode{
-		lifeline:  newLifeline(),
-		pluginSet: in.available(spec.options.Plugins),
-		install:   in, folder: folder, ports: spec.ports,
-		gone: make(chan struct{}),
-	}
-	args := spec.options.Args
-	if spec.options.Clock {
-		if n.ahead, err = newClock(folder); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(folder))
-		}
-		args = strings.TrimSpace(args + " " + clockArgs)
-	}
-	n.env = nodeEnvironment(folder, spec.ports, args)
-	if spec.guest {
-		n.install.epmd = ""
-	}
-	if err := writeNodeFiles(folder, n.pluginSet, spec); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	if err := n.startScript(); err != nil {
-		return nil, errors.Join(fmt.Errorf("rabbit: private node: %w", err), os.RemoveAll(folder))
-	}
-	return n, nil
-}
-
-func (n *privateNode) startScript() error {
-	n.script = exec.Command("sh", "-c", nodeScript, "node.sh", n.folder, n.install.epmd, n.install.server)
-	n.script.Env = append(slices.Clip(n.env), preload(n.pluginSet))
-	if n.ahead != nil {
-		n.script.Env = append(n.script.Env, n.ahead.environment()...)
-	}
-	n.script.Dir = n.folder
-	n.script.Stdout = n.lifeline
-	n.script.Stderr = n.lifeline
-	// A group of its own: an interrupt typed at the terminal ends us, and only then, in order, the
-	// broker.
-	n.script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// The VM's helpers hold the output open for a moment after its end.
-	n.script.WaitDelay = time.Second
-	in, err := n.script.StdinPipe()
-	if err != nil {
-		return err
-	}
-	n.in = in
-	if err := n.script.Start(); err != nil {
-		return err
-	}
-	go func() {
-		defer close(n.gone)
-		_ = n.script.Wait()
-		n.lost()
-	}()
-	return nil
-}
-
-func (n *privateNode) how() string { return "private node" }
-func (n *privateNode) owned() bool { return true }
-
-func (n *privateNode) clock() *clock { return n.ahead }
-
-func (n *privateNode) url() *url.URL {
-	u := &url.URL{
-		Scheme: "amqp", User: url.UserPassword("guest", "guest"),
-		Host: loopback + ":" + strconv.Itoa(n.ports.amqp), Path: "/",
-	}
-	if n.ahead != nil {
-		u.RawQuery = "heartbeat=0" // two steps forward would be two that were missed
-	}
-	return u
-}
-
-func (n *privateNode) management() string {
-	if !n.hasPlugin("rabbitmq_management") {
-		return ""
-	}
-	return (&url.URL{Scheme: "http", User: url.UserPassword("guest", "guest"), Host: loopback + ":" + strconv.Itoa(n.ports.management)}).String()
-}
-
-func (n *privateNode) run(context.Context) error {
-	if err := n.lifeline.run(); err != nil {
-		return err
-	}
-	fields, err := n.answer("up", n.gone)
-	if err != nil {
-		return err
-	}
-	n.pid, err = strconv.Atoi(strings.Join(fields, " "))
-	return err
-}
-
-// stop asks the VM with SIGTERM, which shuts RabbitMQ down in order and needs no rabbitmqctl.
-func (n *privateNode) stop(ctx context.Context) error {
-	return n.signal(ctx, syscall.SIGTERM)
-}
-
-func (n *privateNode) kill() error {
-	return n.signal(context.Background(), syscall.SIGKILL)
-}
-
-func (n *privateNode) pause(paused bool) error {
-	s := syscall.SIGCONT
-	if paused {
-		s = syscall.SIGSTOP
-	}
-	if err := syscall.Kill(n.pid, s); err != nil {
-		return fmt.Errorf("rabbit: %v to the private node: %w", s, err)
-	}
-	for deadline := time.Now().Add(pausedWithin); paused && !isPaused(n.pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("rabbit: the private node goes on %v after %v", pausedWithin, s)
-		}
-	}
-	return nil
-}
-
-// pausedWithin is how long a signal may take on a busy machine.
-const pausedWithin = 10 * time.Second
-
-// signal sends a signal that ends the VM and waits for that end.
-func (n *privateNode) signal(ctx context.Context, s syscall.Signal) error {
-	ended := n.ended()
-	if err := syscall.Kill(n.pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("rabbit: %v to the private node: %w", s, err)
-	}
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("rabbit: the private node does not end after %v: %w", s, ctx.Err())
-	}
-}
-
-func (n *privateNode) usage() (usage, error) { return treeUsage(n.pid) }
-
-func (n *privateNode) disk() (int64, error) {
-	out, err := exec.Command("du", "-sk", filepath.Join(n.folder, "data")).Output()
-	return diskUsed(string(out), err)
-}
-
-func (n *privateNode) ctl(ctx context.Context, args ...string) (string, error) {
-	if !running(n) { // rabbitmqctl takes a second to find out
-		return "", fmt.Errorf("rabbit: rabbitmqctl %s: the private node is down", strings.Join(args, " "))
-	}
-	if out, ok := n.evaluate(ctx, args); ok {
-		return out, nil
-	}
-	if n.install.ctl == "" {
-		return "", fmt.Errorf("rabbit: there is no rabbitmqctl beside %s", n.install.server)
-	}
-	cmd := exec.CommandContext(ctx, n.install.ctl, args...)
-	cmd.Env = n.env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("rabbit: rabbitmqctl %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
-}
-
-func (n *privateNode) evaluate(ctx context.Context, args []string) (out string, ok bool) {
-	return evaluate(ctx, args, func(ctx context.Context, input string) (string, error) {
-		cmd := exec.CommandContext(ctx, "erl_call", "-sname", n.ports.node(), "-e") // it reads the cookie in HOME
-		cmd.Env = n.env
-		cmd.Stdin = strings.NewReader(input)
-		answer, err := cmd.Output()
-		return string(answer), err
-	})
-}
-
-// ctlCommand is rabbitmqctl in the node's environment.
-func (n *privateNode) ctlCommand() []string {
-	if n.install.ctl == "" {
-		return nil
-	}
-	return append(n.callerEnv(), n.install.ctl)
-}
-
-// evalCommand is erl_call, if that can print what an expression prints: it can since Erlang 23.
-func (n *privateNode) evalCommand() []string {
-	usage, _ := exec.Command("erl_call").CombinedOutput()
-	if !strings.Contains(string(usage), "-fetch_stdout") {
-		return n.ctlCommand()
-	}
-	// Two of one name cannot be connected at a time.
-	script := `printf '%s\n' "$3" | erl_call -h "call$$" -sname ` + n.ports.node() + ` -fetch_stdout -no_result_term -e`
-	return append(n.callerEnv(), "sh", "-c", script, "rabbitmqctl")
-}
-
-// callerEnv sets again all that the node's environment says, as a caller has another one.
-func (n *privateNode) callerEnv() []string {
+// callerEnv sets again all that a node's environment says of it, as a caller has another one.
+func callerEnv(env []string) []string {
 	words := []string{"env"}
-	for _, variable := range n.env {
+	for _, variable := range env {
 		if name, _, _ := strings.Cut(variable, "="); name == "HOME" || name == "PATH" ||
 			strings.HasPrefix(name, "RABBITMQ_") || strings.HasPrefix(name, "ERL_") {
 			words = append(words, variable)
@@ -261,39 +107,137 @@ func (n *privateNode) callerEnv() []string {
 	return words
 }
 
-// close lets go of the lifeline and waits for the script to have cleaned up.
-func (n *privateNode) close() error {
-	_ = n.in.Close()
-	<-n.gone
-	return nil
-}
-
-// isPaused reports whether every thread of a process has stopped, or has ended. SIGSTOP is sent to
-// the process: where the processors are busy its threads go on for some milliseconds, until one of
-// them takes the signal. Only Linux can tell. Elsewhere there is no /proc, and the answer is yes.
-func isPaused(pid int) bool {
-	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "stat"))
+// treeUsage adds up what a node's VM and all below it have used.
+func treeUsage(s *server) (total usage, err error) {
+	root, err := strconv.ParseInt(s.pid, 10, 32)
 	if err != nil {
-		return false
+		return usage{}, fmt.Errorf("rabbit: the broker's process: %w", err)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
+	p, err := process.NewProcess(int32(root))
+	if err != nil {
+		return usage{}, fmt.Errorf("rabbit: the broker's process %d: %w", root, err)
+	}
+	all := []*process.Process{p}
+	for i := 0; i < len(all); i++ { // what ends meanwhile is left out
+		children, _ := all[i].Children()
+		all = append(all, children...)
+		if t, err := all[i].Times(); err == nil {
+			total.cpu += time.Duration((t.User + t.System) * float64(time.Second))
 		}
-		const paused = "TtZX" // stopped, by a signal or a tracer; ended
-		if fields := statFields(string(text)); len(fields) == 0 || !strings.Contains(paused, fields[statState]) {
-			return false
+		if m, err := all[i].MemoryInfo(); err == nil {
+			total.rss += int64(m.RSS)
+		}
+		if io, err := all[i].IOCounters(); err == nil {
+			total.written += int64(io.DiskWriteBytes)
 		}
 	}
-	return true
+	if total.rss == 0 {
+		return total, fmt.Errorf("rabbit: the broker's process %d is not running", root)
+	}
+	return total, nil
 }
 
-// The state is the first of the fields behind the name in a line of proc(5).
-const statState = 0
-
-// statFields are the fields behind the name in a line of proc(5). The name in parentheses may
-// contain anything, parentheses too.
-func statFields(text string) []string {
-	return strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+// nodeRoot is where the folder of a node is made: "" is the system's folder for temporary files.
+func nodeRoot(inMemory bool) string {
+	const sharedMemory = "/dev/shm" // Linux has a file system in memory here; in a container it is often small
+	const room = 4 << 30
+	if u, err := disk.Usage(sharedMemory); !inMemory || err != nil || u.Free < room {
+		return ""
+	}
+	return sharedMemory
 }
+
+// writeNodeFiles writes the configuration into the folder. Without Options.Config there is no
+// rabbitmq.conf: to read the shortest takes RabbitMQ almost a second of processor time.
+func writeNodeFiles(folder string, plugins []string, spec nodeSpec) error {
+	files := map[string]string{
+		"enabled_plugins":   "[" + strings.Join(plugins, ",") + "].\n",
+		"rabbitmq-env.conf": "",
+	}
+	if spec.Config != "" {
+		files["rabbitmq.conf"] = strings.TrimRight(spec.Config, "\n") + "\n"
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("rabbit: private node: %w", err)
+		}
+	}
+	if spec.cookie == "" {
+		return nil // Erlang makes one up
+	}
+	return os.WriteFile(filepath.Join(folder, ".erlang.cookie"), []byte(spec.cookie), 0o400)
+}
+
+// nodeEnvironment is the environment of the server and of rabbitmqctl. What this process has of
+// RabbitMQ's and Erlang's variables is dropped, and so is the system's configuration: a node for
+// tests is the same on every machine.
+func nodeEnvironment(folder string, ports nodePorts, args string) []string {
+	var env []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "RABBITMQ_") && !strings.HasPrefix(variable, "ERL_") &&
+			!strings.HasPrefix(variable, "HOME=") && !strings.HasPrefix(variable, urlVariable+"=") {
+			env = append(env, variable)
+		}
+	}
+	in := func(name string) string { return filepath.Join(folder, name) }
+	return append(env,
+		"HOME="+folder, // where Erlang keeps the cookie
+		"ERL_EPMD_PORT="+strconv.Itoa(ports.epmd),
+		"ERL_EPMD_ADDRESS="+loopback,
+		"ERL_CRASH_DUMP_BYTES=0",
+		"RABBITMQ_NODENAME="+ports.node(),
+		"RABBITMQ_NODE_IP_ADDRESS="+loopback,
+		"RABBITMQ_NODE_PORT="+strconv.Itoa(ports.amqp),
+		"RABBITMQ_MNESIA_BASE="+in("data"),
+		"RABBITMQ_LOG_BASE="+in("log"),
+		"RABBITMQ_LOGS=-", // standard output
+		"RABBITMQ_GENERATED_CONFIG_DIR="+in("config"),
+		"RABBITMQ_CONFIG_FILE="+in("rabbitmq.conf"),
+		"RABBITMQ_CONFIG_FILES="+in("no-conf.d"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE="+in("no-advanced.config"),
+		"RABBITMQ_CONF_ENV_FILE="+in("rabbitmq-env.conf"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+in("enabled_plugins"),
+		// The server's script then becomes the VM instead of its parent; -noinput takes back the
+		// rest.
+		"RABBITMQ_ALLOW_INPUT=1",
+		"RABBITMQ_SERVER_START_ARGS=-noinput",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+strings.TrimSpace(serverArgs(ports)+" "+args),
+		"RABBITMQ_CTL_ERL_ARGS="+loopbackOnly,
+	)
+}
+
+const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
+
+// serverArgs are the listeners besides AMQP's. The VM starts Erlang's distribution itself: RabbitMQ
+// would first run a second VM, only to have an epmd, which we have.
+func serverArgs(p nodePorts) string {
+	return fmt.Sprintf("-sname %s -start_epmd false %s inet_dist_listen_min %d inet_dist_listen_max %[3]d"+
+		" -rabbitmq_management tcp_config %s -rabbitmq_prometheus tcp_config %s",
+		p.node(), loopbackOnly, p.distribution, listener(p.management), listener(p.prometheus))
+}
+
+// listener is an address as plugins have it in their configuration.
+func listener(port int) string { return fmt.Sprintf(`[{ip,"%s"},{port,%d}]`, loopback, port) }
+
+// preload returns the environment that makes the server load its modules, and those of the plugins,
+// all at once and before it starts. It needs them all to start, but loads one after the other, for
+// which the VM copies its tables each time: some 900 of them cost twice as much.
+func preload(plugins []string) string {
+	return fmt.Sprintf("ERL_AFLAGS=-eval '"+strings.Join(strings.Fields(preloading), " ")+"'",
+		strings.Join(append([]string{"rabbit"}, plugins...), ","))
+}
+
+// preloading reads of each application which modules it has and which applications it needs. The
+// VMs that the server starts do not inherit it.
+const preloading = `
+os:unsetenv("ERL_AFLAGS"),
+Add = fun Add(App, Apps) when is_map_key(App, Apps) -> Apps;
+          Add(App, Apps) ->
+              case file:consult(code:where_is_file(atom_to_list(App) ++ ".app")) of
+                  {ok, [{application, _, About}]} ->
+                      lists:foldl(Add, Apps#{App => proplists:get_value(modules, About, [])},
+                                  proplists:get_value(applications, About, []));
+                  _ -> Apps#{App => []}
+              end
+      end,
+code:ensure_modules_loaded(lists:append(maps:values(lists:foldl(Add, #{}, [%s])))).`

@@ -4,8 +4,8 @@
 #
 # Without EPMD the node uses that of another, which runs on the same port.
 #
-# Standard input is the lifeline: each line "run" starts the server; its end means that the parent
-# is gone. Lines of output that begin with @delayer are for the parent, the others are the server's.
+# Standard input is the lifeline: its end means that the parent is gone. Each line is a command.
+# Lines of output that begin with @delayer are for the parent, the others are the server's.
 #
 # With DELAYER_FAKETIME, the path of libfaketime, the server has a clock of its own.
 folder=$1 epmd=$2 server=$3
@@ -44,9 +44,24 @@ run() {
 	echo "@delayer down $code"
 }
 
-while read -r command; do
+# A thread goes on until one of its process takes the signal. Its state is behind its name's
+# parenthesis. Only Linux has /proc.
+pause() {
+	kill -s STOP "$1"
+	for stat in /proc/"$1"/task/*/stat; do
+		while read -r line 2>/dev/null <"$stat"; do
+			case ${line##*) } in T* | t* | Z* | X*) break ;; esac
+			sleep 0.01
+		done
+	done
+}
+
+while read -r command argument; do
 	case $command in
 	run) run & job=$! ;;
+	signal) kill -s "$argument" "$(cat "$folder/pid")" ;;
+	pause) pause "$(cat "$folder/pid")"; echo "@delayer pause" ;;
+	resume) kill -s CONT "$(cat "$folder/pid")"; echo "@delayer resume" ;;
 	esac
 done
 

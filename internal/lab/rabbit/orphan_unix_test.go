@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ory/dockertest/v3"
-	"github.com/ory/dockertest/v3/docker"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -102,16 +100,7 @@ func containersOf(t *testing.T, kind string, pid int) []string {
 	if kind != rabbit.Docker {
 		return nil
 	}
-	pool, err := dockertest.NewPool("")
+	out, err := exec.Command("docker", "ps", "-aq", "--filter", fmt.Sprintf("label=delayer.pid=%d", pid)).Output()
 	require.NoError(t, err)
-	list, err := pool.Client.ListContainers(docker.ListContainersOptions{
-		All:     true,
-		Filters: map[string][]string{"label": {fmt.Sprintf("delayer.pid=%d", pid)}},
-	})
-	require.NoError(t, err)
-	var ids []string
-	for _, c := range list {
-		ids = append(ids, c.ID)
-	}
-	return ids
+	return strings.Fields(string(out))
 }

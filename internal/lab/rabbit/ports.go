@@ -1,7 +1,6 @@
 package rabbit
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -10,15 +9,16 @@ import (
 )
 
 // Ports are taken from below the ranges that systems give to outgoing connections (32768 and up on
-// Linux, 49152 on macOS): otherwise somebody's connection could take ours while the broker is down.
+// Linux, 49152 on macOS): otherwise a connection could take ours while the broker is down.
 const (
 	lowestPort  = 20000
 	highestPort = 32000
+	loopback    = "127.0.0.1"
 )
 
-// reserved are UDP sockets on the numbers of the ports that this process has handed out. Nobody
-// uses them for UDP. They keep other processes that start brokers from the same ports, also before
-// the broker listens and while it is down. They are closed when the process ends.
+// reserved are UDP sockets on the numbers of the ports that this process has handed out. They keep
+// other processes that start brokers from the same ports, also while the broker is down. They are
+// closed when the process ends.
 var reserved struct {
 	sync.Mutex
 	sockets []net.PacketConn
@@ -26,35 +26,23 @@ var reserved struct {
 
 // freePorts returns n different ports of the loopback interface that nobody listens on, and that
 // nobody else gets from this function while this process lives.
-func freePorts(n int) ([]int, error) {
+func freePorts(n int) (ports []int, err error) {
 	reserved.Lock()
 	defer reserved.Unlock()
-	ports := make([]int, 0, n)
-	for attempt := 0; attempt < 100*n; attempt++ {
+	for attempt := 0; len(ports) < n && attempt < 100*n; attempt++ {
 		port := lowestPort + rand.IntN(highestPort-lowestPort)
-		socket, err := reserve(net.JoinHostPort(loopback, strconv.Itoa(port)))
+		address := net.JoinHostPort(loopback, strconv.Itoa(port))
+		socket, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
 		reserved.sockets = append(reserved.sockets, socket)
-		if ports = append(ports, port); len(ports) == n {
-			return ports, nil
+		if listener, err := net.Listen("tcp", address); err == nil && listener.Close() == nil {
+			ports = append(ports, port)
 		}
 	}
-	return nil, fmt.Errorf("rabbit: no %d free ports between %d and %d", n, lowestPort, highestPort)
-}
-
-// reserve holds an address unless somebody has it.
-func reserve(address string) (net.PacketConn, error) {
-	socket, err := net.ListenPacket("udp", address)
-	if err != nil {
-		return nil, err
+	if len(ports) < n {
+		return nil, fmt.Errorf("rabbit: no %d free ports between %d and %d", n, lowestPort, highestPort)
 	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, errors.Join(err, socket.Close())
-	}
-	return socket, listener.Close()
+	return ports, nil
 }
-
-const loopback = "127.0.0.1"

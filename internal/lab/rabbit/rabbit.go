@@ -64,52 +64,41 @@ var (
 	ErrNotOwned = errors.New("the broker at AMQP_URL is not ours to stop, kill or measure")
 )
 
-// host is one kind of broker. Its methods are called by one goroutine at a time.
-type host interface {
-	how() string
-	url() *url.URL
-	owned() bool
-	hasPlugin(name string) bool
-	run(ctx context.Context) error // start the server process; it need not be ready
-	ended() <-chan struct{}        // closed when the server process that run started is gone
-	logTail() string               // what the server said last
-	complaints() []string          // the warnings and errors among what it said
-	stop(ctx context.Context) error
-	kill() error
-	pause(paused bool) error // stop the process without ending it, or let it go on
-	usage() (usage, error)
-	disk() (bytes int64, err error) // of its data
-	ctl(ctx context.Context, args ...string) (string, error)
-	ctlCommand() []string  // nil where there is none
-	evalCommand() []string // the same
-	management() string    // "" where it is not known
-	clock() *clock         // nil: the machine's
-	close() error
-}
-
 // A Broker is a RabbitMQ that answers. Its methods are safe for concurrent use.
 type Broker struct {
-	host  host
+	at    *url.URL
+	how   string
 	about about
+	own   *server // nil: the broker at AMQP_URL
 
 	mu   sync.Mutex
 	past time.Duration // CPU time of the server processes before the current one
 }
 
 // URL is the broker's AMQP URL, with credentials. It stays the same over restarts.
-func (b *Broker) URL() string { return b.host.url().String() }
+func (b *Broker) URL() string { return b.at.String() }
 
 // Management is the address of the management API, with credentials, or "" where it is not known: a
 // broker of our own has it if Options.Plugins names rabbitmq_management.
-func (b *Broker) Management() string { return b.host.management() }
+func (b *Broker) Management() string {
+	if b.own == nil || b.own.api == nil {
+		return ""
+	}
+	return b.own.api.String()
+}
 
 // Complaints are the last warnings and errors that the server has logged, such as why it closed a
 // connection. There are none of a broker at AMQP_URL, whose log is not ours to read.
-func (b *Broker) Complaints() []string { return b.host.complaints() }
+func (b *Broker) Complaints() []string {
+	if b.own == nil {
+		return nil
+	}
+	return b.own.complaints()
+}
 
 // How says where the broker comes from: "AMQP_URL", "Docker container (rabbitmq:4.0)" or "private
 // node".
-func (b *Broker) How() string { return b.host.how() }
+func (b *Broker) How() string { return b.how }
 
 // Product is what the broker calls itself: "RabbitMQ".
 func (b *Broker) Product() string { return b.about.product }
@@ -126,130 +115,147 @@ func (b *Broker) String() string {
 }
 
 // Owned reports whether the broker is ours: may be stopped, killed and restarted, and be measured.
-func (b *Broker) Owned() bool { return b.host.owned() }
+func (b *Broker) Owned() bool { return b.own != nil }
 
 // HasPlugin reports whether the plugin is enabled. A broker at AMQP_URL is only known to have
 // rabbitmq_delayed_message_exchange, which can be seen over AMQP.
-func (b *Broker) HasPlugin(name string) bool { return b.host.hasPlugin(name) }
+func (b *Broker) HasPlugin(name string) bool {
+	if b.own != nil {
+		return b.own.hasPlugin(name)
+	}
+	return name == "rabbitmq_delayed_message_exchange" && hasDelayedExchange(b.URL())
+}
+
+// ours calls f, by one goroutine at a time, with a broker of our own, and whether it runs.
+func (b *Broker) ours(f func(s *server, running bool) error) error {
+	if b.own == nil {
+		return ErrNotOwned
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return f(b.own, b.own.running())
+}
 
 // Run starts the broker again after [Broker.Stop] or [Broker.Kill], on the same port with the same
 // data, and returns when it answers.
 func (b *Broker) Run(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.runLocked(ctx)
-}
-
-func (b *Broker) runLocked(ctx context.Context) error {
-	if running(b.host) {
-		return nil
-	}
-	if err := b.host.run(ctx); err != nil {
+	return b.ours(func(s *server, running bool) error {
+		if running {
+			return nil
+		}
+		if err := s.run(); err != nil {
+			return err
+		}
+		said, err := b.awaitReady(ctx)
+		if b.about == (about{}) { // the same after a restart, and then read by others without the lock
+			b.about = said
+		}
 		return err
-	}
-	said, err := awaitReady(ctx, b.host)
-	if b.about == (about{}) { // the same after a restart, and then read by others without the lock
-		b.about = said
-	}
-	return err
+	})
 }
 
 // Stop shuts the broker down in good order and returns when its process is gone.
-func (b *Broker) Stop(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.stopLocked(ctx)
-}
-
-func (b *Broker) stopLocked(ctx context.Context) error {
-	if !b.Owned() {
-		return ErrNotOwned
-	}
-	if !running(b.host) {
-		return nil
-	}
-	b.keepUsage()
-	return b.host.stop(ctx)
-}
+func (b *Broker) Stop(ctx context.Context) error { return b.end(ctx, "TERM") }
 
 // Kill ends the broker's process with SIGKILL, as a crash would, and returns when it is gone.
-func (b *Broker) Kill() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.Owned() {
-		return ErrNotOwned
-	}
-	if !running(b.host) {
-		return nil
-	}
-	b.keepUsage()
-	return b.host.kill()
-}
+func (b *Broker) Kill() error { return b.end(context.Background(), "KILL") }
 
-// Pause holds the broker's process with SIGSTOP: its connections stay open, and nothing answers.
-// Kill and Close end a paused broker; Resume it before Stop.
-func (b *Broker) Pause() error { return b.setPaused(true) }
-
-// Resume lets a paused broker go on.
-func (b *Broker) Resume() error { return b.setPaused(false) }
-
-func (b *Broker) setPaused(paused bool) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case !b.Owned():
-		return ErrNotOwned
-	case !running(b.host):
-		return errors.New("rabbit: a broker that is down cannot be paused or resumed")
-	}
-	return b.host.pause(paused)
+func (b *Broker) end(ctx context.Context, signal string) error {
+	return b.ours(func(s *server, running bool) error {
+		if !running {
+			return nil
+		}
+		if u, err := s.usage(s); err == nil && !u.cumulative {
+			b.past += u.cpu
+		}
+		return s.signal(ctx, signal)
+	})
 }
 
 // Restart is Stop and Run.
 func (b *Broker) Restart(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.stopLocked(ctx); err != nil {
+	if err := b.Stop(ctx); err != nil {
 		return err
 	}
-	return b.runLocked(ctx)
+	return b.Run(ctx)
+}
+
+// Pause holds the broker's process with SIGSTOP: its connections stay open, and nothing answers.
+// Kill and Close end a paused broker; Resume it before Stop.
+func (b *Broker) Pause() error { return b.hold("pause") }
+
+// Resume lets a paused broker go on.
+func (b *Broker) Resume() error { return b.hold("resume") }
+
+func (b *Broker) hold(command string) error {
+	return b.ours(func(s *server, running bool) error {
+		if !running {
+			return errors.New("rabbit: a broker that is down cannot be paused or resumed")
+		}
+		_, err := s.ask(command, command) // said when it is done
+		return err
+	})
 }
 
 // CPU is the CPU time, user and system, that the broker's processes have used since Start. What a
 // process used between the last look at it and its end is not counted.
-func (b *Broker) CPU() (time.Duration, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u, err := b.host.usage()
-	if err != nil && !running(b.host) {
-		err = nil // it is down: past is all there is
-	}
-	return b.past + u.cpu, err
+func (b *Broker) CPU() (used time.Duration, err error) {
+	err = b.ours(func(s *server, running bool) error {
+		u, err := s.usage(s)
+		used = b.past + u.cpu
+		if !running {
+			return nil // past is all there is
+		}
+		return err
+	})
+	return used, err
 }
 
 // RSS is the resident memory of the broker's processes in bytes.
-func (b *Broker) RSS() (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u, err := b.host.usage()
-	return u.rss, err
+func (b *Broker) RSS() (bytes int64, err error) {
+	err = b.ours(func(s *server, _ bool) error {
+		u, err := s.usage(s)
+		bytes = u.rss
+		return err
+	})
+	return bytes, err
 }
 
 // Written is how many bytes the broker's processes have had written to disk since the last Start,
 // as Linux counts them; 0 where that is not told, as of a container.
-func (b *Broker) Written() (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	u, err := b.host.usage()
-	return u.written, err
+func (b *Broker) Written() (bytes int64, err error) {
+	err = b.ours(func(s *server, _ bool) error {
+		u, err := s.usage(s)
+		bytes = u.written
+		return err
+	})
+	return bytes, err
+}
+
+// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
+// of files, to 1 KiB. It is [ErrNotOwned] of a broker that is not ours.
+func (b *Broker) Disk() (bytes int64, err error) {
+	err = b.ours(func(s *server, _ bool) error {
+		// Files that go while du looks make it fail, and do not matter.
+		said, err := s.command(context.Background(), "sh", "-c", `du -sk "$0" 2>/dev/null || true`, s.data)
+		if _, scanned := fmt.Sscan(said, &bytes); scanned != nil {
+			return errors.Join(fmt.Errorf("rabbit: du said %q", said), err)
+		}
+		bytes <<= 10
+		return nil
+	})
+	return bytes, err
 }
 
 // Ctl runs rabbitmqctl against this broker, or what comes to the same, and returns what it printed.
 // RabbitMQ takes connections a moment before it calls itself running. Ctl waits for that.
 func (b *Broker) Ctl(ctx context.Context, args ...string) (string, error) {
+	if b.own == nil {
+		return "", fmt.Errorf("rabbit: no rabbitmqctl: %w", ErrNotOwned)
+	}
 	const most = 30 * time.Second
 	for began := time.Now(); ; time.Sleep(readyPoll) {
-		out, err := b.host.ctl(ctx, args...)
+		out, err := b.own.rabbitmqctl(ctx, args...)
 		if err == nil || !strings.Contains(err.Error(), notRunning) || ctx.Err() != nil || time.Since(began) > most {
 			return out, err
 		}
@@ -273,41 +279,41 @@ func (b *Broker) Suspend(ctx context.Context, queue string) (resume func(context
 
 // CtlCommand is the command line, quoted as a shell has it, that runs rabbitmqctl against this
 // broker. It is "" where there is none: at AMQP_URL, or without rabbitmqctl beside the server.
-func (b *Broker) CtlCommand() string { return line(b.host.ctlCommand()) }
-
-// EvalCommand is a command line that understands `-q eval EXPRESSION` as rabbitmqctl does. Where
-// the host has a way, it starts no virtual machine, which takes a second of processor time.
-// Elsewhere it is CtlCommand.
-func (b *Broker) EvalCommand() string { return line(b.host.evalCommand()) }
-
-// line is a command line of words, quoted as a shell has it.
-func line(words []string) string {
-	for i, word := range words {
-		words[i] = "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
+func (b *Broker) CtlCommand() string {
+	if b.own == nil || b.own.ctl == "" {
+		return ""
 	}
-	return strings.Join(words, " ")
+	return b.commandLine(b.own.ctl)
 }
 
-// Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
-// of files, to 1 KiB. It is [ErrNotOwned] of a broker that is not ours.
-func (b *Broker) Disk() (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.host.disk()
+// EvalCommand is a command line that understands `-q eval EXPRESSION` as rabbitmqctl does. Where
+// erl_call is there, it starts no virtual machine, which takes a second of processor time.
+// Elsewhere it is CtlCommand.
+func (b *Broker) EvalCommand() string {
+	if b.own == nil {
+		return ""
+	}
+	if _, err := b.own.command(context.Background(), "sh", "-c", "command -v erl_call"); err != nil {
+		return b.CtlCommand()
+	}
+	return b.commandLine("sh", "-c", b.own.erlCall+"-no_result_term -e", "rabbitmqctl")
+}
+
+// commandLine runs something where the broker is, quoted as a shell has it.
+func (b *Broker) commandLine(words ...string) string {
+	line := slices.Concat(b.own.prefix, words)
+	for i, word := range line {
+		line[i] = "'" + strings.ReplaceAll(word, "'", `'"'"'`) + "'"
+	}
+	return strings.Join(line, " ")
 }
 
 // Close ends a broker of ours and removes all that it left. It may be called more than once.
 func (b *Broker) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.host.close()
-}
-
-// keepUsage remembers what the process used that is about to end.
-func (b *Broker) keepUsage() {
-	if u, err := b.host.usage(); err == nil && !u.cumulative {
-		b.past += u.cpu
+	if b.own == nil {
+		return nil
 	}
+	return b.ours(func(s *server, _ bool) error { return s.close() })
 }
 
 // usage is what a broker has used up to now.
@@ -317,17 +323,3 @@ type usage struct {
 	written    int64 // to disk; 0 where that is not known
 	cumulative bool  // cpu includes the server processes before the current one
 }
-
-func running(h host) bool {
-	select {
-	case <-h.ended():
-		return false
-	default:
-		return true
-	}
-}
-
-// pluginSet is the names of the enabled plugins.
-type pluginSet []string
-
-func (p pluginSet) hasPlugin(name string) bool { return slices.Contains(p, name) }
