@@ -18,7 +18,6 @@ type history struct {
 	latest    atomic.Pointer[delayer.Ticket] // of Schedule
 	next      sync.Map                       // the ticket that Postpone made last of a ticket
 	parent    sync.Map                       // the ticket that Postpone made a ticket of
-	sent      sync.Map                       // how to schedule the message of a ticket again
 	gone      sync.Map                       // tickets that Cancel was given
 	postponed atomic.Int64                   // calls that a fault counts
 }
@@ -61,18 +60,8 @@ func (c change) postpone() (delayer.Ticket, error) {
 	return next, err
 }
 
-// again schedules the message once more.
-func (c change) again() (delayer.Ticket, error) {
-	schedule, _ := c.sent.Load(c.ticket)
-	return schedule.(func(context.Context) (delayer.Ticket, error))(c.ctx)
-}
-
 func (b *broken) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
-	schedule := func(ctx context.Context) (delayer.Ticket, error) {
-		return b.Delayer.Schedule(ctx, exchange, key, delay, msg)
-	}
-	t, err := schedule(ctx)
-	b.sent.Store(t, schedule)
+	t, err := b.Delayer.Schedule(ctx, exchange, key, delay, msg)
 	b.latest.Store(&t)
 	return t, err
 }
@@ -95,39 +84,23 @@ func (b *broken) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dura
 	return b.postpone(c)
 }
 
-// Limits are those of the Delayer, unless they are the fault.
-func (b *broken) Limits() delayer.Limits {
-	if b.limits == nil {
-		return b.Delayer.Limits()
-	}
-	return b.limits(b.Delayer.Limits())
-}
-
 // cancelling returns a Delayer with another Cancel.
-func cancelling(f func(c change) error) func(*broker) *broken {
-	return changingTickets(f, nil)
+func cancelling(cancel func(c change) error) func(*broker) *broken {
+	return func(b *broker) *broken { return &broken{history: history{broker: b}, cancel: cancel} }
 }
 
 // postponing returns a Delayer with another Postpone.
-func postponing(f func(c change) (delayer.Ticket, error)) func(*broker) *broken {
-	return changingTickets(nil, f)
-}
-
-func changingTickets(cancel func(c change) error, postpone func(c change) (delayer.Ticket, error)) func(*broker) *broken {
-	return func(b *broker) *broken {
-		return &broken{history: history{broker: b}, cancel: cancel, postpone: postpone}
-	}
+func postponing(postpone func(c change) (delayer.Ticket, error)) func(*broker) *broken {
+	return func(b *broker) *broken { return &broken{history: history{broker: b}, postpone: postpone} }
 }
 
 func cancelNewest(c change) error { return c.of(c.newest(c.ticket)).cancel() }
 
 func tooLate(op string) error { return &delayer.Error{Op: op, Kind: delayer.ErrTooLate} }
 
-const hundred = 100
-
 var scheduleFaults = []fault{
 	{name: "does not say until when it cancels", cases: []string{"unsupported"}, open: func(*broker) *broken {
-		return &broken{limits: func(l delayer.Limits) delayer.Limits { l.CancelBefore = 0; return l }}
+		return &broken{limits: func(l *delayer.Limits) { l.CancelBefore = 0 }}
 	}},
 	{name: "cancels nothing", cases: []string{"cancel"}, open: cancelling(func(change) error { return nil })},
 	{name: "always cancels too late", cases: []string{"cancel"}, open: cancelling(func(change) error { return tooLate("cancel") })},
@@ -200,19 +173,6 @@ var scheduleFaults = []fault{
 		}
 		return c.postpone()
 	})},
-	{name: "postpones by the last of two calls with a ticket", cases: []string{"postpone-one-ticket-twice"}, open: changingTickets(cancelNewest, func(c change) (delayer.Ticket, error) {
-		was := c.newest(c.ticket)
-		if was == c.ticket {
-			return c.postpone()
-		}
-		_ = c.of(was).cancel()
-		fresh, err := c.again()
-		if err != nil {
-			return "", err
-		}
-		c.next.Store(was, fresh)
-		return c.of(fresh).postpone()
-	})},
 	{name: "cancels by the last ticket of two alone", cases: []string{"postpone-one-ticket-twice"}, open: cancelling(func(c change) error {
 		if parent, ok := c.parent.Load(c.ticket); ok {
 			if next, _ := c.next.Load(parent); next != c.ticket {
@@ -227,20 +187,8 @@ var scheduleFaults = []fault{
 		}
 		return c.postpone()
 	})},
-	{name: "sends again what was cancelled and is postponed", cases: []string{"postpone-cancelled"}, open: postponing(func(c change) (delayer.Ticket, error) {
-		if c.gone {
-			return c.again()
-		}
-		return c.postpone()
-	})},
-	{name: "postpones a hundred times at most", cases: []string{"debounce"}, open: postponing(func(c change) (delayer.Ticket, error) {
-		if c.postponed.Add(1) > hundred {
-			return "", &delayer.Error{Op: "postpone", Kind: delayer.ErrOutOfRange}
-		}
-		return c.postpone()
-	})},
 	{name: "forgets what is postponed after a hundred times", cases: []string{"debounce"}, open: postponing(func(c change) (delayer.Ticket, error) {
-		if c.postponed.Add(1) > hundred {
+		if c.postponed.Add(1) > 100 {
 			return c.ticket, nil
 		}
 		return c.postpone()

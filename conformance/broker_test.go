@@ -18,11 +18,10 @@ import (
 // A broker adds to package delayertest exchanges and queues, to which messages are routed, and
 // connections that can be lost.
 type broker struct {
-	limits   delayer.Limits
-	realTime bool                 // not in a bubble
-	stalls   bool                 // an unroutable message blocks those behind it: a fault
-	delayed  *delayertest.Delayer // the first that is opened; it stays open
-	checks   *delayertest.Delayer // refuses what is invalid, and delivers nothing
+	limits  delayer.Limits
+	stalls  bool                 // an unroutable message blocks those behind it: a fault
+	delayed *delayertest.Delayer // the first that is opened; it stays open
+	checks  *delayertest.Delayer // refuses what is invalid, and delivers nothing
 
 	mu         sync.Mutex
 	table      routing.Table[*queue]
@@ -64,42 +63,11 @@ func newBroker(limits delayer.Limits) *broker {
 	return b
 }
 
-// connection returns what a Publish watches: a channel that is closed while the broker is up, and
-// one that is closed when connections are cut.
-func (b *broker) connection() (up, cut <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.up, b.cut
-}
-
 func (b *broker) cutAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(b.cut)
 	b.cut = make(chan struct{})
-}
-
-// busy waits until a message and a confirm are on their way, if that is soon.
-func (b *broker) busy() {
-	const soon = 100 * time.Millisecond
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(trip / 20) {
-		if b.sending.Load() > 0 && b.confirming.Load() > 0 {
-			return
-		}
-	}
-}
-
-// restart stops the broker for a while.
-func (b *broker) restart(pause time.Duration) {
-	b.mu.Lock()
-	b.up = make(chan struct{})
-	b.mu.Unlock()
-	b.cutAll()
-	time.Sleep(pause)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.up)
-	b.release()
 }
 
 func (b *broker) isUp() bool {
@@ -192,29 +160,6 @@ func (q *queue) isStuck() bool {
 	default:
 		return q.stuck != nil
 	}
-}
-
-// consume gives a queue a consumer, and that what has waited for it.
-func (q *queue) consume(arrived func(conformance.Arrival)) {
-	q.consumer = arrived
-	for _, a := range q.backlog {
-		a.At = time.Now()
-		arrived(a)
-	}
-	q.backlog = nil
-}
-
-// blocks returns what is closed when the queues that a message is routed to confirm it; nil if
-// they do.
-func (b *broker) blocks(exchange, key string, headers amqp091.Table) <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, q := range b.table.Reached(exchange, key, headers) {
-		if q.isStuck() {
-			return q.stuck
-		}
-	}
-	return nil
 }
 
 // arrival returns a copy for one consumer, with headers of its own.

@@ -54,11 +54,10 @@ func (t *trial) kept(outs []outcome) {
 	t.await(in, outs)
 	for _, o := range outs {
 		a := in.of(o.id())[0]
-		mark, _ := a.Headers[delayer.Header].(string)
-		_, _, _, exchange, ok := parseMark(mark)
-		if !ok || exchange != o.exchange || a.RoutingKey != o.key {
+		e, err := delayer.ParseHeader(a.Headers)
+		if err != nil || e.Exchange != o.exchange || a.RoutingKey != o.key {
 			t.errorf("unroutable message %s: it says %q (%s) and key %q, want exchange %q and key %q",
-				o.id(), mark, delayer.Header, a.RoutingKey, o.exchange, o.key)
+				o.id(), a.Headers[delayer.Header], delayer.Header, a.RoutingKey, o.exchange, o.key)
 		}
 	}
 }

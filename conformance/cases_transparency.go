@@ -176,11 +176,4 @@ func (t *trial) mayAdd(name string) bool {
 }
 
 // show prints a value with its type, cut off if it is long.
-func show(v any) string {
-	const readable = 200
-	s := fmt.Sprintf("%T %#v", v, v)
-	if len(s) > readable {
-		return fmt.Sprintf("%s… (%d bytes)", s[:readable], len(s))
-	}
-	return s
-}
+func show(v any) string { return abridged(fmt.Sprintf("%T %#v", v, v)) }

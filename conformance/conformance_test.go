@@ -20,15 +20,6 @@ func harness(b *broker) conformance.Harness {
 	return conformance.Harness{Open: b.open, World: b.world, User: "guest"}
 }
 
-// TestRun runs the suite as a user of it does, in real time.
-func TestRun(t *testing.T) {
-	b := newBroker(idealLimits())
-	b.realTime = true
-	h := harness(b)
-	h.Concurrency = 40
-	conformance.Run(t, h)
-}
-
 // TestCorrect runs the suite on correct Delayers with all kinds of limits. In a bubble, delays of
 // hours cost nothing.
 func TestCorrect(t *testing.T) {

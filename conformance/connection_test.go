@@ -81,7 +81,10 @@ func (c *connection) Schedule(ctx context.Context, exchange, key string, delay t
 // send takes the message to the broker, calls store if its destination exists, and takes the
 // confirm back.
 func (c *connection) send(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, store func() error) error {
-	up, cut := c.broker.connection()
+	b := c.broker
+	b.mu.Lock()
+	up, cut := b.up, b.cut
+	b.mu.Unlock()
 	select {
 	case <-up:
 	case <-ctx.Done():
@@ -89,49 +92,42 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 	case <-c.closing:
 		return fail(delayer.ErrClosed, nil)
 	}
-	if err := travel(ctx, cut, &c.broker.sending, delayer.ErrNotSent); err != nil {
+	if err := travel(ctx, cut, &b.sending, delayer.ErrNotSent); err != nil {
 		return err
 	}
-	if !c.broker.reports(exchange, key, delay, msg) {
-		if err := store(); err != nil {
-			return err
-		}
-		if delay == 0 && c.broker.refuses(exchange, key, msg.Headers) {
-			return fail(delayer.ErrRefused, delayer.ErrUnknown)
-		}
-		if stuck := c.broker.blocks(exchange, key, msg.Headers); delay == 0 && stuck != nil {
-			select {
-			case <-stuck:
-			case <-ctx.Done():
-				return fail(delayer.ErrUnknown, ctx.Err())
-			case <-c.closing:
-				return fail(delayer.ErrUnknown, nil)
-			}
-		}
-		return travel(ctx, cut, &c.broker.confirming, delayer.ErrUnknown)
-	}
-	if err := c.broker.checks.Publish(ctx, exchange, key, delay, msg); err != nil {
-		return err // it would have been refused anyway
-	}
-	return fail(delayer.ErrUnroutable, nil)
-}
-
-// reports reports whether a message is refused as unroutable.
-func (b *broker) reports(exchange, key string, delay time.Duration, msg amqp091.Publishing) bool {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	routable := b.table.Exists(exchange, key)
+	var reached []*queue // now
 	if delay == 0 {
-		routable = len(b.table.Reached(exchange, key, msg.Headers)) > 0
+		reached = b.table.Reached(exchange, key, msg.Headers)
+		routable = len(reached) > 0
 	}
-	return b.limits.ReportsUnroutable && !routable
-}
-
-// refuses reports whether a queue that a message is routed to is full.
-func (b *broker) refuses(exchange, key string, headers amqp091.Table) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.table.Reached(exchange, key, headers), func(q *queue) bool { return q.full })
+	b.mu.Unlock()
+	if b.limits.ReportsUnroutable && !routable {
+		if err := b.checks.Publish(ctx, exchange, key, delay, msg); err != nil {
+			return err // it would have been refused anyway
+		}
+		return fail(delayer.ErrUnroutable, nil)
+	}
+	if err := store(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(reached, func(q *queue) bool { return q.full }) {
+		return fail(delayer.ErrRefused, delayer.ErrUnknown)
+	}
+	for _, q := range reached {
+		if !q.isStuck() {
+			continue
+		}
+		select {
+		case <-q.stuck:
+		case <-ctx.Done():
+			return fail(delayer.ErrUnknown, ctx.Err())
+		case <-c.closing:
+			return fail(delayer.ErrUnknown, nil)
+		}
+	}
+	return travel(ctx, cut, &b.confirming, delayer.ErrUnknown)
 }
 
 // travel takes as long as a message does over a connection, and fails if that or ctx ends first.

@@ -11,8 +11,6 @@ type Tester = tester
 
 var RunOn = run
 
-var DeepCopy = deepCopy
-
 // Receive is a receiver's awaitOr for messages that arrive at the given times from now.
 func Receive(arrivals map[string]time.Duration, ids []string, wait, patience time.Duration) (missing []string) {
 	in := newReceiver("test")

@@ -8,13 +8,12 @@ import (
 	"github.com/delayer-go/delayer/conformance"
 )
 
-// A recorder stands in for *testing.T, and keeps failures and logs.
+// A recorder stands in for *testing.T, and keeps failures.
 type recorder struct {
 	only map[string]bool // the subtests to run; nil means all
 
 	mu       sync.Mutex
 	failures []string
-	logs     []string
 	skipped  string
 	passed   string // over
 	subtests map[string]*recorder
@@ -22,20 +21,18 @@ type recorder struct {
 
 var _ conformance.Tester = (*recorder)(nil)
 
-func (r *recorder) note(list *[]string, format string, args []any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	*list = append(*list, fmt.Sprintf(format, args...))
-}
-
 func (r *recorder) Helper() {}
 
-func (r *recorder) Logf(format string, args ...any) { r.note(&r.logs, format, args) }
+func (r *recorder) Logf(string, ...any) {}
 
-func (r *recorder) Errorf(format string, args ...any) { r.note(&r.failures, format, args) }
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
 
 func (r *recorder) Fatalf(format string, args ...any) {
-	r.note(&r.failures, format, args)
+	r.Errorf(format, args...)
 	runtime.Goexit()
 }
 

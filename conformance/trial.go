@@ -240,7 +240,7 @@ func (t *trial) refused(o outcome, kind error) {
 
 // abridged returns s, cut off if it is long.
 func abridged(s string) string {
-	const readable = 100
+	const readable = 150
 	if len(s) <= readable {
 		return s
 	}

@@ -1,12 +1,6 @@
 package conformance_test
 
-import (
-	"sync"
-	"testing"
-	"testing/synctest"
-
-	"github.com/stretchr/testify/require"
-)
+import "sync"
 
 // A meeting is where subjects that share a broker wait for one another, and then do a step
 // together.
@@ -45,29 +39,4 @@ func (m *meeting) proceed() {
 		done <- err
 	}
 	m.waiting = nil
-}
-
-func TestMeeting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &meeting{members: 4}
-		done := 0
-		step := func() error { done++; return nil }
-		var running sync.WaitGroup
-		takePart := func(steps int) {
-			running.Go(func() {
-				defer m.leave()
-				for range steps {
-					_ = m.together(step)
-				}
-			})
-		}
-		takePart(0) // one that is left out
-		takePart(2)
-		takePart(1) // one that fails in between
-		synctest.Wait()
-		require.Zero(t, done, "one is not here yet")
-		takePart(2)
-		running.Wait()
-		require.Equal(t, 2, done)
-	})
 }
