@@ -45,16 +45,6 @@ func (a accuracy) longest() time.Duration  { return slices.Max(a.delays()) }
 // takes a subject that cannot delay too: the floor of the publish rate and of the broker's work.
 func (accuracy) takes(Subject) bool { return true }
 
-// estimate is publishing, the longest delay, and half as long again as publishing for a subject
-// that the load saturates.
-func (a accuracy) estimate(s Subject) time.Duration {
-	longest := a.longest()
-	if s.Undelayed {
-		longest = 0
-	}
-	return overhead + 3*s.publishTime(a.messages, a.rate)/2 + longest
-}
-
 func (a accuracy) run(ctx context.Context, t *trial) (result, error) {
 	if err := t.warmUp(ctx, a.common); err != nil {
 		return result{}, err

@@ -26,9 +26,6 @@ type depth struct {
 // backlogDelay is longer than any run takes.
 const backlogDelay = time.Hour
 
-// restartTime guesses how long it takes to stop a broker and start it.
-const restartTime = 8 * time.Second
-
 func (d depth) about() report.Scenario {
 	return report.Scenario{Name: "backlog", Question: "many waiting: memory and disk for each, and is it still fast?",
 		Setup: fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those %v after the warm-up; then lateness of %s messages due after %s, %s",
@@ -38,12 +35,6 @@ func (d depth) about() report.Scenario {
 
 // takes no subject that blocks: the probes would be an hour late, which hol shows.
 func (depth) takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
-
-// estimate is the restart, publishing, settling and the probes.
-func (d depth) estimate(s Subject) time.Duration {
-	return restartTime + overhead + warmUpDelay + s.storeTime(d.messages, d.rate) + 2*d.settle +
-		s.publishTime(d.probes, d.probeRate) + d.to
-}
 
 func (d depth) delays() []time.Duration {
 	return append(every(d.from, d.to, time.Second), backlogDelay)

@@ -48,19 +48,6 @@ func (b Benchmark) Run(ctx context.Context) (*report.Report, error) {
 	return runner{b, scenarios}.run(ctx), nil
 }
 
-// Estimate guesses how long Run takes. The errors are those of Run, before it measures.
-func (b Benchmark) Estimate() (time.Duration, error) {
-	scenarios, err := b.chosen()
-	return estimate(runner{b, scenarios}.steps()), err
-}
-
-func estimate(steps []step) (sum time.Duration) {
-	for _, s := range steps {
-		sum += s.scenario.estimate(s.subject)
-	}
-	return sum
-}
-
 // A runner is a Benchmark with its scenarios.
 type runner struct {
 	Benchmark
@@ -73,15 +60,21 @@ func (r runner) run(ctx context.Context) *report.Report {
 	meter := newMeter(ctx, r.Target)
 	out.Broker.Measured = meter.read().ok
 	out.Broker.IdleCPU = meter.idle * 100
-	track := &tracker{steps: r.steps(), send: r.Progress}
-	if track.send == nil {
-		track.send = func(Event) {}
+	send := r.Progress
+	if send == nil {
+		send = func(Event) {}
 	}
-	for i, step := range track.steps {
+	steps := r.steps()
+	for i, step := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		run, left := r.measure(ctx, step, meter, track.step(i))
+		event := Event{
+			Step: i + 1, Steps: len(steps),
+			Scenario: step.scenario.about().Name, Subject: step.subject.plainName(), QueueType: step.subject.QueueType,
+		}
+		send(event)
+		run, left := r.measure(ctx, step, meter, func(t *trial) (stop func()) { return watch(t, event, send) })
 		if left != nil {
 			out.Leftovers = append(out.Leftovers, left.Error())
 		}
@@ -96,7 +89,8 @@ func (r runner) run(ctx context.Context) *report.Report {
 				out.Skipped = append(out.Skipped, skip)
 			}
 		}
-		track.done(i, run)
+		event.Published, event.Arrived, event.Done, event.Skipped = int64(run.Published), int64(run.Delivered), &run.Run, run.skipped
+		send(event)
 	}
 	out.Partial = ctx.Err() != nil
 	out.Seconds = time.Since(began).Seconds()

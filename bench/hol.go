@@ -25,11 +25,6 @@ func (h hol) about() report.Scenario {
 
 func (h hol) delays() []time.Duration { return []time.Duration{h.short, h.long} }
 
-// estimate is the warm-up, publishing, and the longest delay.
-func (h hol) estimate(s Subject) time.Duration {
-	return overhead + max(h.long, s.publishTime(h.messages, h.rate)+h.short)
-}
-
 func (h hol) run(ctx context.Context, t *trial) (result, error) {
 	if err := t.warmUp(ctx, h.common); err != nil {
 		return result{}, err

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/bench/report"
 )
 
 // memory is a Delayer without a broker. fate says what becomes of a message: when each copy
@@ -65,27 +64,6 @@ func inMemory(t *testing.T, m *memory, l load) (samples []sample, err error) {
 
 func seconds(n int) []time.Duration { return slices.Repeat([]time.Duration{time.Second}, n) }
 
-func TestEveryFateIsCounted(t *testing.T) {
-	for name, c := range map[string]struct {
-		fate func(time.Duration) []time.Duration
-		want report.Counts
-	}{
-		"on time": {onTime, report.Counts{Published: 5, Delivered: 5}},
-		"early": {func(d time.Duration) []time.Duration { return []time.Duration{d - 1} },
-			report.Counts{Published: 5, Delivered: 5, Early: 5}},
-		"lost": {func(time.Duration) []time.Duration { return nil },
-			report.Counts{Published: 5, Lost: 5}},
-		"twice": {func(d time.Duration) []time.Duration { return []time.Duration{d, d} },
-			report.Counts{Published: 5, Delivered: 5, Duplicated: 5}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			samples, err := inMemory(t, &memory{fate: c.fate}, load{delays: seconds(5), workers: 2})
-			require.NoError(t, err)
-			assert.Equal(t, c.want, count(samples))
-		})
-	}
-}
-
 func TestASlowPublishIsLateFromTheSchedule(t *testing.T) {
 	// 10 a second asked for, one worker, half a second each: the schedule slips by 0.4 s a message.
 	m := &memory{fate: onTime, slow: 500 * time.Millisecond}
@@ -103,12 +81,6 @@ func TestARateIsKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.InDelta(t, 10.2, publishRate(samples), 0.01) // 51 in 5 s
 	assert.InDelta(t, 0, latenessOf(samples).Max, 1)
-}
-
-func TestWarmUpIsNotMeasured(t *testing.T) {
-	samples, err := inMemory(t, &memory{fate: onTime}, load{delays: seconds(3), workers: 1, role: warmUp})
-	require.NoError(t, err)
-	assert.Empty(t, samples)
 }
 
 func TestALoadThatOnlyFailsEnds(t *testing.T) {

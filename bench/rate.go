@@ -37,12 +37,6 @@ func (topRate) takes(s Subject) bool { return depth{}.takes(s) }
 
 func (r topRate) delays() []time.Duration { return every(r.from, r.to, time.Second) }
 
-// estimate is about as many probes as it takes from the first rate to that of a fast broker.
-func (r topRate) estimate(Subject) time.Duration {
-	const probes = 14
-	return overhead + min(r.budget, probes*(r.length+r.to+linger))
-}
-
 // exact ends a search: the lowest rate that failed is so much more than the highest that passed.
 const exact = 1.05
 

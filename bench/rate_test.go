@@ -168,21 +168,8 @@ func TestChosenScenarios(t *testing.T) {
 	assert.Equal(t, []string{"accuracy", "cost", "hol", "rate", "backlog"}, Scenarios())
 	_, err := Benchmark{Scenarios: []string{"rumour"}}.Run(t.Context())
 	require.ErrorContains(t, err, "known: accuracy, cost, hol")
-	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Estimate()
+	_, err = Benchmark{From: 2 * time.Second, To: time.Second}.Run(t.Context())
 	require.ErrorContains(t, err, "begins with the shorter")
-}
-
-// TestLatenessIsOfOpenLoops: a subject that is slow is not asked for less where it counts how late
-// it is.
-func TestLatenessIsOfOpenLoops(t *testing.T) {
-	for _, s := range []sizes{usual, full, quick} {
-		for name, rate := range map[string]float64{
-			"accuracy": s.accuracy.rate, "hol": s.hol.rate, "backlog": s.backlog.probeRate,
-		} {
-			assert.Positive(t, rate, name)
-		}
-		assert.Zero(t, s.cost.rate)
-	}
 }
 
 func TestSettingsReachTheScenarios(t *testing.T) {

@@ -15,8 +15,6 @@ type scenario interface {
 	about() report.Scenario
 	// takes says whether the scenario makes sense for the subject.
 	takes(Subject) bool
-	// estimate guesses how long run takes with the subject.
-	estimate(Subject) time.Duration
 	// delays are those that run asks the subject for, in any order: some must know them before.
 	delays() []time.Duration
 	// fresh says that the broker is restarted before each run, where that can be done: memory that
@@ -42,9 +40,6 @@ type common struct {
 	patience    time.Duration // a message is lost if nothing arrives for so long after the last due time
 	bodySize    int           // bytes of each message's body; 64 where 0
 }
-
-// overhead guesses what opening, warming up and removing take.
-const overhead = 3 * time.Second
 
 func (common) takes(s Subject) bool { return !s.Undelayed }
 func (common) fresh() bool          { return false }

@@ -37,8 +37,7 @@ type Subject struct {
 
 	// Lazy subjects declare what a delay needs when it is first asked for. One message of each delay
 	// is published before the warm-up, so that nothing is declared while measuring. What it costs
-	// the broker later would count as that of the messages: so many are waited for, which no
-	// estimate knows of, and few are not.
+	// the broker later would count as that of the messages: so many are waited for, and few are not.
 	Lazy bool
 
 	// Hops is how many queues a message waits in, one after the other, with each of the delays;
@@ -46,10 +45,6 @@ type Subject struct {
 	Hops func(tick time.Duration, delays ...time.Duration) []int
 	// Moves says that the subject calls Env.Moved.
 	Moves bool
-
-	// Pace is a rough guess of the messages per second that the subject takes at saturation, for
-	// estimates of the time left. 0: publishing takes no time worth mentioning.
-	Pace float64
 }
 
 // Env is what a Subject is opened in.
@@ -82,24 +77,3 @@ func (s Subject) in(scenario string) bool {
 }
 
 func (s Subject) run() report.Run { return report.Run{Backend: s.Backend, Variant: s.Variant} }
-
-// publishTime guesses how long n messages take to publish.
-func (s Subject) publishTime(n int, rate float64) time.Duration {
-	pace := s.Pace
-	if pace == 0 || rate > 0 && rate < pace {
-		pace = rate
-	}
-	if pace == 0 {
-		return 0
-	}
-	return time.Duration(float64(n) / pace * float64(time.Second))
-}
-
-// storeTime guesses how long n messages take to store, if Pace is no limit.
-func (s Subject) storeTime(n int, rate float64) time.Duration {
-	const fast = 15_000 // messages a second on two cores
-	if s.Pace == 0 {
-		s.Pace = fast
-	}
-	return s.publishTime(n, rate)
-}

@@ -217,11 +217,6 @@ var timeFaults = []fault{
 		}
 	})},
 	{name: "refuses a day", cases: []string{"long-delays-wait", "long-delays-arrive"}, open: refusing(delayer.ErrOutOfRange, aDay)},
-	{name: "overflows", cases: []string{"beyond-maximum"}, open: changing(func(c *call) {
-		if c.delay+idealLimits().Resolution < 0 {
-			c.delay = 0
-		}
-	})},
 	{name: "takes negative for none", cases: []string{"negative-delay"}, open: changing(func(c *call) { c.delay = max(c.delay, 0) })},
 	{name: "takes none for one", cases: []string{"zero-delay"}, open: losing(func(c call) bool { return c.delay == 0 })},
 }
@@ -301,7 +296,6 @@ var answerFaults = []fault{
 	{name: "binds a destination once", cases: []string{"destination-created-again"}, open: losing(func(c call) bool {
 		return c.msg.MessageId == "second" // published after the destination was created again
 	})},
-	{name: "has one place for what is unconfirmed", cases: []string{"destination-stuck"}, open: onePlace},
 	{name: "waits for the first confirm", cases: []string{"destination-stuck"}, open: waitsForFirst},
 }
 
@@ -363,23 +357,6 @@ func remembersDestinations(*broker) *broken {
 	})(nil)
 }
 
-// onePlace publishes one message without a delay at a time.
-func onePlace(*broker) *broken {
-	place := make(chan struct{}, 1)
-	return with(func(d delayer.Delayer, c call) error {
-		if c.delay != 0 {
-			return c.on(d)
-		}
-		select {
-		case place <- struct{}{}:
-			defer func() { <-place }()
-			return c.on(d)
-		case <-c.ctx.Done():
-			return fail(delayer.ErrNotSent, c.ctx.Err())
-		}
-	})(nil)
-}
-
 // waitsForFirst publishes nothing else until the first message is confirmed, also if its caller has
 // left.
 func waitsForFirst(*broker) *broken {
@@ -438,17 +415,6 @@ var batchFaults = []fault{
 		slices.Reverse(results)
 		return results
 	})},
-	{name: "ends a batch at its first error", cases: []string{"batch"}, open: together(func(c batchCall) []error {
-		results := make([]error, len(c.messages))
-		var err error
-		for i, m := range c.messages {
-			if err == nil {
-				err = c.publish(c.ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
-			}
-			results[i] = err
-		}
-		return results
-	})},
 	{name: "publishes a batch one by one", cases: []string{"batch-destination-stuck"}, open: together(func(c batchCall) []error {
 		return c.each(c.messages)
 	})},
@@ -456,15 +422,6 @@ var batchFaults = []fault{
 		results := c.each(c.messages)
 		for i, err := range results {
 			results[i] = not(delayer.ErrNotSent)(err)
-		}
-		return results
-	})},
-	{name: "publishes the rest of a batch later", cases: []string{"batch-ctx-ended"}, open: together(func(c batchCall) []error {
-		results := c.each(c.messages)
-		for i, m := range c.messages {
-			if errors.Is(results[i], delayer.ErrNotSent) {
-				_ = c.publish(context.WithoutCancel(c.ctx), m.Exchange, m.Key, m.Delay, m.Publishing) // it may fail
-			}
 		}
 		return results
 	})},

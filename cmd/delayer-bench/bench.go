@@ -75,13 +75,9 @@ func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.R
 		return nil, err
 	}
 	defer release()
-	took, err := b.Estimate()
-	if err != nil {
-		return nil, err
-	}
-	display.Logf("measuring takes about %v", took.Round(time.Second))
 	b.Target, b.Command = target, commandLine(os.Args)
-	b.Progress = func(e bench.Event) { show(display, e) }
+	began := time.Now()
+	b.Progress = func(e bench.Event) { show(display, e, time.Since(began)) }
 	return b.Run(ctx)
 }
 
@@ -107,14 +103,14 @@ func commandLine(args []string) string {
 }
 
 // show shows the progress: a live line on a terminal, otherwise one line per run.
-func show(d *cli.Display, e bench.Event) {
+func show(d *cli.Display, e bench.Event, took time.Duration) {
 	step := fmt.Sprintf("[%*d/%d]", len(fmt.Sprint(e.Steps)), e.Step, e.Steps)
 	name := fmt.Sprintf("%s, %s, %s", e.Scenario, e.Subject, e.QueueType)
 	switch {
 	case e.Done != nil:
 		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(e))
 	case d.Live(): // most important first: the end may be cut off
-		d.Draw(fmt.Sprintf("%s %v left: %s, %d sent, %d arrived", step, e.Left.Round(time.Second), name, e.Published, e.Arrived))
+		d.Draw(fmt.Sprintf("%s %v: %s, %d sent, %d arrived", step, took.Round(time.Second), name, e.Published, e.Arrived))
 	}
 }
 

@@ -29,9 +29,6 @@ type candidate struct {
 	exchange  bool                                   // messages wait in an exchange, of a type that the broker may lack
 }
 
-// slow is a Pace, in messages a second, with which scenario rate takes minutes.
-const slow = 1000
-
 // candidates lists all subjects in the order of the tables: each backend, also one that is not
 // known here, then serve, then the baselines. steps are those of the ladders to measure; without any
 // it is the default ladder.
@@ -39,7 +36,7 @@ func candidates(queueType string, steps []string) []candidate {
 	slots := wheel(controller.Slots, candidate{usual: "quorum"})
 	slots.About = "messages wait in slots of time; a controller in the benchmark's process takes those that are due soon"
 	rounds := wheel(controller.Rounds, candidate{usual: "classic"})
-	rounds.Pace, rounds.About = 5000, "a controller in the benchmark's process sends messages round a wheel of TTL queues"
+	rounds.About = "a controller in the benchmark's process sends messages round a wheel of TTL queues"
 	ladders := []candidate{ladder("source", binaryladder.Config{})}
 	if len(steps) > 0 {
 		ladders = nil
@@ -48,7 +45,7 @@ func candidates(queueType string, steps []string) []candidate {
 		ladders = append(ladders, ladder("source "+stepsName(list), binaryladder.Config{Steps: binaryladder.Steps(list)}))
 	}
 	topic := ladder("topic", binaryladder.Config{Steps: binaryladder.Binary, Routing: binaryladder.Topic})
-	topic.Pace, topic.Scenarios = 7000, []string{"accuracy", "cost"}
+	topic.Scenarios = []string{"accuracy", "cost"}
 	topic.About = "a ladder: a TTL queue for each bit of a delay; topic exchanges compare the bits in the routing key"
 	variants := map[string][]candidate{
 		binaryladder.Name: append(ladders, topic),
@@ -81,7 +78,7 @@ func candidates(queueType string, steps []string) []candidate {
 		if !s.Undelayed {
 			c.Scenarios = []string{"accuracy", "cost", "hol", "rate"}
 		}
-		if s.Pace > 0 && s.Pace < slow {
+		if s.Backend == bench.TopEntry {
 			c.Scenarios = c.Scenarios[:3]
 		}
 		out = append(out, c)
