@@ -31,11 +31,7 @@ func concurrency(t *trial) {
 		for g := b; g < goroutines; g += len(receivers) {
 			all = append(all, outs[g]...)
 		}
-		for _, o := range all {
-			if o.err != nil {
-				t.errorf("message %s: Publish returned %v", o.id(), o.err)
-			}
-		}
+		t.allStored(all)
 		t.exactly(in, all)
 	}
 }
@@ -47,12 +43,9 @@ func twoDelayers(t *trial) {
 	in := t.queue(t.name("queue"))
 	outs := t.mustPublish(jobs(messages, "one", func(_ int, id string) job { return to(in, id, t.short()) })...)
 	for _, j := range jobs(messages, "other", func(_ int, id string) job { return to(in, id, t.short()) }) {
-		o := publishBy(t.ctx, other, j)
-		if o.err != nil {
-			t.failf("message %s: the second Delayer's Publish returned %v", o.id(), o.err)
-		}
-		outs = append(outs, o)
+		outs = append(outs, publishBy(t.ctx, other, j))
 	}
+	t.allStored(outs)
 	if err := other.Close(); err != nil {
 		t.errorf("Close of the second Delayer returned %v", err)
 	}
@@ -119,17 +112,17 @@ type publishers struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	stored atomic.Int64
 	ending atomic.Bool
+	stored chan struct{} // one for each message, as long as there is room
 
-	mu      sync.Mutex
-	outs    []outcome
-	changed chan struct{}
+	mu   sync.Mutex
+	outs []outcome
 }
 
 // startPublishers starts n goroutines that publish messages with different ids.
 func startPublishers(t *trial, n int, publish func(ctx context.Context, id string) outcome) *publishers {
-	p := &publishers{t: t, changed: make(chan struct{})}
+	const most = 1000 // that are awaited
+	p := &publishers{t: t, stored: make(chan struct{}, most)}
 	p.ctx, p.cancel = context.WithCancel(t.ctx)
 	for g := range n {
 		p.wg.Go(func() {
@@ -139,14 +132,14 @@ func startPublishers(t *trial, n int, publish func(ctx context.Context, id strin
 				cancel()
 				p.mu.Lock()
 				p.outs = append(p.outs, o)
-				if o.err == nil {
-					p.stored.Add(1)
-					close(p.changed)
-					p.changed = make(chan struct{})
-				}
 				p.mu.Unlock()
 				if o.err != nil {
 					time.Sleep(10 * time.Millisecond) // there may be no broker
+					continue
+				}
+				select {
+				case p.stored <- struct{}{}:
+				default:
 				}
 			}
 		})
@@ -155,20 +148,16 @@ func startPublishers(t *trial, n int, publish func(ctx context.Context, id strin
 }
 
 // awaitStored waits until n more messages have been stored.
-func (p *publishers) awaitStored(n int64) {
+func (p *publishers) awaitStored(n int) {
 	p.t.Helper()
 	timer := time.NewTimer(2 * p.t.h.Patience)
 	defer timer.Stop()
-	target := p.stored.Load() + n
-	for {
-		p.mu.Lock()
-		changed := p.changed
-		p.mu.Unlock()
-		if p.stored.Load() >= target {
-			return
-		}
+	for range len(p.stored) {
+		<-p.stored
+	}
+	for range n {
 		select {
-		case <-changed:
+		case <-p.stored:
 		case <-timer.C:
 			p.ending.Store(true)
 			p.cancel() // a Publish may hang

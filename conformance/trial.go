@@ -213,12 +213,18 @@ func (t *trial) publishAll(jobs []job) []outcome {
 func (t *trial) mustPublish(jobs ...job) []outcome {
 	t.Helper()
 	outs := t.publishAll(jobs)
+	t.allStored(outs)
+	return outs
+}
+
+// allStored ends the case if a Publish has failed.
+func (t *trial) allStored(outs []outcome) {
+	t.Helper()
 	for _, o := range outs {
 		if o.err != nil {
 			t.failf("message %s to exchange %q key %q after %v: Publish returned %v", o.id(), o.exchange, abridged(o.key), o.delay, o.err)
 		}
 	}
-	return outs
 }
 
 // refused checks that a Publish failed with this kind of error, and that the message is safe to
