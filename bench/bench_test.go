@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/bench/internal/baseline"
 	"github.com/delayer-go/delayer/bench/report"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -41,18 +41,16 @@ func newBenchmarks(t *testing.T) *benchmarks {
 	return &benchmarks{T: t, broker: broker, target: targetOf(broker)}
 }
 
+// subject is a baseline.
 func (r *benchmarks) subject(name, queueType string) Subject {
-	config := func(env Env) baseline.Config {
-		return baseline.Config{URL: env.URL, Name: name, Prefix: env.Prefix, QueueType: queueType, Destination: env.Destination}
+	all := Baselines(queueType)
+	s := all[slices.IndexFunc(all, func(s Subject) bool { return s.Backend == name })]
+	open := s.Open
+	s.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
+		r.prefixes = append(r.prefixes, env.Prefix)
+		return open(ctx, env)
 	}
-	return Subject{
-		Backend: name, QueueType: queueType, Baseline: true, Undelayed: name == baseline.Undelayed,
-		Open: func(ctx context.Context, env Env) (delayer.Delayer, error) {
-			r.prefixes = append(r.prefixes, env.Prefix)
-			return baseline.Open(ctx, config(env))
-		},
-		Remove: func(ctx context.Context, env Env) error { return baseline.Remove(ctx, config(env)) },
-	}
+	return s
 }
 
 func (r *benchmarks) benchmark(scenarios []scenario, subjects ...Subject) *report.Report {
@@ -82,8 +80,8 @@ func (r *benchmarks) nothingLeft() {
 func TestAccuracy_Broker(t *testing.T) {
 	r := newBenchmarks(t)
 	got := r.benchmark([]scenario{shortly()},
-		r.subject(baseline.Undelayed, "classic"), r.subject(baseline.PerMessageTTL, "quorum"),
-		r.subject(baseline.TopEntry, "classic"), r.subject(baseline.BitEntry, "quorum"))
+		r.subject("undelayed", "classic"), r.subject("per-message-ttl", "quorum"),
+		r.subject(TopEntry, "classic"), r.subject("bit-entry", "quorum"))
 	require.Len(t, got.Runs, 4)
 	for _, run := range got.Runs {
 		name := run.Subject() + ", " + run.QueueType
@@ -99,7 +97,7 @@ func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	got := runner{Benchmark{
-		Target: r.target, Subjects: []Subject{r.subject(baseline.Undelayed, "classic"), r.subject(baseline.TopEntry, "classic")},
+		Target: r.target, Subjects: []Subject{r.subject("undelayed", "classic"), r.subject(TopEntry, "classic")},
 		Progress: func(e Event) {
 			if e.Step == 2 && e.Published > int64(small.warmUp) {
 				interrupt()
@@ -115,7 +113,7 @@ func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
 func TestInterruptionWhileOpening(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	subject := r.subject(baseline.TopEntry, "classic")
+	subject := r.subject(TopEntry, "classic")
 	open := subject.Open
 	subject.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
 		interrupt()
@@ -135,13 +133,15 @@ func TestASubjectThatCannotBeOpened(t *testing.T) {
 	lacking := Subject{Backend: "lacking", QueueType: "classic", Open: func(context.Context, Env) (delayer.Delayer, error) {
 		return nil, fmt.Errorf("%w: no such thing here", ErrSkip)
 	}}
-	got := r.benchmark([]scenario{shortly(), hol{}}, lacking, r.subject("no-such-baseline", "classic"))
+	failing := r.subject("undelayed", "classic")
+	failing.Undelayed = false
+	failing.Open = func(context.Context, Env) (delayer.Delayer, error) { return nil, errors.New("no permission") }
+	got := r.benchmark([]scenario{shortly(), hol{}}, lacking, failing)
 	require.Len(t, got.Skipped, 1, "once, however many scenarios there are")
 	assert.Equal(t, "skipped: lacking, classic queues: no such thing here", got.Skipped[0].String())
 	require.Len(t, got.Runs, 2)
-	assert.Contains(t, got.Runs[0].Error, "no-such-baseline")
+	assert.Contains(t, got.Runs[0].Error, "no permission")
 	assert.Len(t, got.Problems(), 2)
-	r.nothingLeft()
 }
 
 // TestBacklog_Broker: the broker is restarted before, and what waits is removed afterwards.
@@ -156,7 +156,7 @@ func TestBacklog_Broker(t *testing.T) {
 	r := &benchmarks{T: t, broker: broker, target: target}
 	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4}
 	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: time.Second}
-	got := r.benchmark([]scenario{deep}, r.subject(baseline.BitEntry, "classic"))
+	got := r.benchmark([]scenario{deep}, r.subject("bit-entry", "classic"))
 	require.Empty(t, got.Problems())
 	require.Len(t, got.Runs, 1)
 	run := got.Runs[0]

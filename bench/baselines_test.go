@@ -1,9 +1,10 @@
-package baseline
+package bench
 
 import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
@@ -12,33 +13,31 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
+var tested = Env{Prefix: "p", Destination: "q", Tick: time.Second}
+
 // TestLadder: what the seed publishes, and where.
 func TestLadder(t *testing.T) {
 	zeros := func(n int) string { return strings.Repeat("0.", n) }
 	for _, c := range []struct {
-		name          string
+		atTop         bool
 		ticks         int64
 		exchange, key string
 	}{
-		{TopEntry, 10, "p.level-27", zeros(24) + "1.0.1.0.q"},
-		{TopEntry, 0, "p.level-27", zeros(28) + "q"},
-		{BitEntry, 10, "p.level-3", zeros(24) + "1.0.1.0.q"},
-		{BitEntry, 1, "p.level-0", zeros(27) + "1.q"},
-		{BitEntry, 0, "p.deliver", zeros(28) + "q"},
-		{BitEntry, 1<<levels - 1, "p.level-27", strings.Repeat("1.", 28) + "q"},
+		{true, 10, "p.level-27", zeros(24) + "1.0.1.0.q"},
+		{true, 0, "p.level-27", zeros(28) + "q"},
+		{false, 10, "p.level-3", zeros(24) + "1.0.1.0.q"},
+		{false, 1, "p.level-0", zeros(27) + "1.q"},
+		{false, 0, "p.deliver", zeros(28) + "q"},
+		{false, 1<<levels - 1, "p.level-27", strings.Repeat("1.", 28) + "q"},
 	} {
-		plan, err := designOf(Config{Name: c.name, Prefix: "p", QueueType: "classic", Destination: "q"})
-		require.NoError(t, err)
-		exchange, key := plan.route(c.ticks, &amqp091.Publishing{})
-		assert.Equal(t, c.exchange, exchange, "%s of %d", c.name, c.ticks)
+		exchange, key := ladderDesign(tested, "classic", c.atTop).route(c.ticks, &amqp091.Publishing{})
+		assert.Equal(t, c.exchange, exchange, "%v", c)
 		assert.Equal(t, c.key, key)
 	}
 }
 
 func TestLadder_Topology(t *testing.T) {
-	plan, err := designOf(Config{Name: TopEntry, Prefix: "p", QueueType: "quorum", Destination: "q"})
-	require.NoError(t, err)
-	top := plan.topology
+	top := ladderDesign(tested, "quorum", true).topology
 	assert.Len(t, top.Exchanges, levels+1)
 	assert.Len(t, top.Queues, levels)
 	assert.Len(t, top.Bindings, 2*levels+1)
@@ -54,8 +53,7 @@ func TestLadder_Topology(t *testing.T) {
 // TestMixedTiers: a delay waits in the first queue that is for delays so long, with its own
 // expiration.
 func TestMixedTiers(t *testing.T) {
-	plan, err := designOf(Config{Name: MixedTiers, Prefix: "p", QueueType: "classic", Destination: "q"})
-	require.NoError(t, err)
+	plan := ttlDesign(tested, "classic", 1000, 5000, 10_000, 20_000)
 	require.Len(t, plan.topology.Queues, 4)
 	assert.NotContains(t, plan.topology.Queues[3].Args, "x-message-ttl", "the message's own ends its delay")
 	for ms, want := range map[int64]string{

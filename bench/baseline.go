@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// The flags of a declaration, by name.
+const (
+	durable, autoDelete, exclusive, internal, wait = true, false, false, false, false
+	ifUnused, ifEmpty                              = false, false
+)
+
+// A baseline is a Delayer with one destination, whatever the exchange and key of a message. It has
+// one connection with one channel in confirm mode and deferred confirms, so that any number of
+// goroutines pipeline over it, and publishes persistent messages. It does not ask for returns
+// (mandatory) and adds no header, which spares it work that a Delayer does.
+type baseline struct {
+	delayer.NoTickets
+	design
+	conn *amqp091.Connection
+	ch   *amqp091.Channel
+}
+
+// openBaseline connects, declares what the baseline needs and binds the destination.
+func openBaseline(ctx context.Context, env Env, of design) (delayer.Delayer, error) {
+	conn, err := amqpclient.Dial(ctx, env.URL, env.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	b := &baseline{design: of, conn: conn}
+	if err = onChannel(conn, of.topology, declare); err != nil {
+		_ = onChannel(conn, of.topology, remove)
+	}
+	if err == nil {
+		b.ch, err = conn.Channel()
+	}
+	if err == nil {
+		err = b.ch.Confirm(wait)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the baseline: %w", err), b.Close())
+	}
+	return b, nil
+}
+
+// removeBaseline deletes every exchange and queue that openBaseline declares, with the messages in
+// them.
+func removeBaseline(ctx context.Context, env Env, of design) error {
+	conn, err := amqpclient.Dial(ctx, env.URL, env.Prefix)
+	if err != nil {
+		return err
+	}
+	return errors.Join(onChannel(conn, of.topology, remove), (&baseline{conn: conn}).Close())
+}
+
+func (b *baseline) Publish(
+	ctx context.Context, _, _ string, delay time.Duration, msg amqp091.Publishing,
+) error {
+	if delay < 0 || delay > b.limits.Max {
+		return &delayer.Error{Op: "publish", Object: delay.String(), Kind: delayer.ErrOutOfRange}
+	}
+	ticks := int64((delay + b.limits.Resolution - 1) / b.limits.Resolution)
+	msg.DeliveryMode = amqp091.Persistent
+	exchange, key := b.route(ticks, &msg)
+	const mandatory, immediate = false, false
+	confirm, err := b.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	acked, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publish: %w", err)
+	case acked:
+		return nil
+	case b.ch.IsClosed():
+		return errors.New("publish: connection lost") // it resolves its confirms as if they were refused
+	}
+	return errors.New("publish: refused by the broker")
+}
+
+func (b *baseline) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
+	return delayer.PublishEach(ctx, b.Publish, messages)
+}
+
+// Limits tells the longest delay and the resolution; no guarantee is declared.
+func (b *baseline) Limits() delayer.Limits { return b.limits }
+
+// Close may be called more than once.
+func (b *baseline) Close() error {
+	const timeout = 5 * time.Second // a broker that is gone must not delay the end of a benchmark
+	err := b.conn.CloseDeadline(time.Now().Add(timeout))
+	if errors.Is(err, amqp091.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// declare does so with what a baseline needs. The destination queue is not part of it.
+func declare(ch *amqp091.Channel, p topology.Plan) error {
+	for _, x := range p.Exchanges {
+		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, autoDelete, internal, wait, x.Args()); err != nil {
+			return fmt.Errorf("exchange %s: %w", x.Name, err)
+		}
+	}
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, wait, q.Args); err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name, err)
+		}
+	}
+	for _, b := range p.Bindings {
+		bind := ch.QueueBind
+		if b.ToExchange {
+			bind = ch.ExchangeBind
+		}
+		if err := bind(b.Target, b.Key, b.Source, wait, nil); err != nil {
+			return fmt.Errorf("binding %s to %s: %w", b.Source, b.Target, err)
+		}
+	}
+	return nil
+}
+
+// remove deletes what declare declares. What does not exist is no error.
+func remove(ch *amqp091.Channel, p topology.Plan) error {
+	for _, q := range p.Queues {
+		if _, err := ch.QueueDelete(q.Name, ifUnused, ifEmpty, wait); err != nil {
+			return fmt.Errorf("queue %s: %w", q.Name, err)
+		}
+	}
+	for _, x := range p.Exchanges {
+		if err := ch.ExchangeDelete(x.Name, ifUnused, wait); err != nil {
+			return fmt.Errorf("exchange %s: %w", x.Name, err)
+		}
+	}
+	return nil
+}
+
+// onChannel gives do a channel of its own: an error there closes that channel alone.
+func onChannel(conn *amqp091.Connection, p topology.Plan, do func(*amqp091.Channel, topology.Plan) error) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return do(ch, p)
+}
