@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"errors"
 	"net"
 	"os"
 	"testing"
@@ -10,59 +11,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func readThrough(g *Gate, test func(c *gated, far net.Conn, read <-chan error)) {
-	near, far := net.Pipe()
-	c := newGated(near, g)
-	read := make(chan error, 1)
-	go func() {
-		_, err := c.Read(make([]byte, 1))
-		read <- err
-	}()
-	test(c, far, read)
-	_ = c.Close()
-	_ = far.Close()
-}
-
-func TestGate_StopsReading(t *testing.T) {
+// TestGate: while it is shut nothing is read, until the latest deadline or until it is closed.
+func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate()
-		g.Set(false)
-		readThrough(g, func(_ *gated, far net.Conn, read <-chan error) {
-			wrote := make(chan struct{})
-			go func() { _, _ = far.Write([]byte{1}); close(wrote) }()
+		for _, c := range []struct {
+			end  func(g *Gate, c *gated)
+			want error
+		}{
+			{func(g *Gate, _ *gated) { g.Set(true) }, nil},
+			{func(_ *Gate, c *gated) { require.NoError(t, c.SetReadDeadline(time.Now().Add(30*time.Second))) }, os.ErrDeadlineExceeded},
+			{func(_ *Gate, c *gated) { require.NoError(t, c.Close()) }, net.ErrClosed},
+		} {
+			g := NewGate()
+			g.Set(false)
+			near, far := net.Pipe()
+			gate := newGated(near, g)
+			require.NoError(t, gate.SetReadDeadline(time.Now().Add(time.Second)))
+			read := make(chan error, 1)
+			go func() {
+				_, err := gate.Read(make([]byte, 1))
+				read <- err
+			}()
+			go func() { _, _ = far.Write([]byte{1}) }() // fails if it is not read
 			synctest.Wait()
-			require.Empty(t, wrote)
 			require.Empty(t, read)
-			g.Set(true)
-			require.NoError(t, <-read)
-			<-wrote
-		})
-	})
-}
-
-func TestGate_ReadEndsByItsDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewGate()
-		g.Set(false)
-		readThrough(g, func(c *gated, _ net.Conn, read <-chan error) {
 			began := time.Now()
-			require.NoError(t, c.SetReadDeadline(began.Add(time.Second)))
-			synctest.Wait()
-			require.NoError(t, c.SetReadDeadline(began.Add(30*time.Second)))
-			require.ErrorIs(t, <-read, os.ErrDeadlineExceeded)
-			require.Equal(t, 30*time.Second, time.Since(began), "the later deadline counts")
-		})
-	})
-}
-
-func TestGate_CloseEndsReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewGate()
-		g.Set(false)
-		readThrough(g, func(c *gated, _ net.Conn, read <-chan error) {
-			synctest.Wait()
-			require.NoError(t, c.Close())
-			require.ErrorIs(t, <-read, net.ErrClosed)
-		})
+			c.end(g, gate)
+			require.ErrorIs(t, <-read, c.want)
+			if errors.Is(c.want, os.ErrDeadlineExceeded) {
+				require.Equal(t, 30*time.Second, time.Since(began), "the later deadline counts")
+			}
+			_, _ = gate.Close(), far.Close()
+		}
 	})
 }

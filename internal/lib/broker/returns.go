@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"sync/atomic"
+	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -32,7 +32,9 @@ type returning struct {
 // reports a new consumer: messages that were sent before do not reach it.
 func (r *Returns) Open(ctx context.Context, declare func(*amqp091.Channel) error) (anew bool, err error) {
 	from := r.from
-	opened := newHandover(returning.close)
+	var mu sync.Mutex
+	var next returning // what the job has opened, unless its caller has left first
+	left := false
 	err = r.Control.Do(ctx, func(ch *amqp091.Channel) error {
 		if err := declare(ch); err != nil {
 			return err
@@ -41,17 +43,27 @@ func (r *Returns) Open(ctx context.Context, declare func(*amqp091.Channel) error
 			return r.bind(ch, from.queue)
 		}
 		from.close()
-		next, err := r.consume(ctx)
-		if err == nil {
-			opened.give(next)
+		opened, err := r.consume(ctx)
+		if err != nil {
+			return err
 		}
-		return err
+		mu.Lock()
+		defer mu.Unlock()
+		if left {
+			opened.close()
+			return nil
+		}
+		next = opened
+		return nil
 	})
-	if next, ok := opened.take(); ok { // also if ctx has ended
-		r.from = next
-		return true, nil
+	mu.Lock()
+	defer mu.Unlock()
+	left = true
+	if next.in == nil {
+		return false, err
 	}
-	return false, err
+	r.from = next // also if ctx has ended
+	return true, nil
 }
 
 func (r *Returns) bind(ch *amqp091.Channel, queue string) error {
@@ -101,33 +113,4 @@ func (f returning) close() {
 	if f.ch != nil {
 		_ = f.ch.Close() // fails only if it is closed already
 	}
-}
-
-// A handover passes a value from a job to the one caller who waits for it and who may leave first.
-// Either the caller gets the value or the job disposes of it, never both.
-type handover[T any] struct {
-	claimed atomic.Bool
-	value   chan T
-	dispose func(T)
-}
-
-func newHandover[T any](dispose func(T)) *handover[T] {
-	return &handover[T]{value: make(chan T, 1), dispose: dispose}
-}
-
-// give passes the value. The job calls it once.
-func (h *handover[T]) give(v T) {
-	if !h.claimed.CompareAndSwap(false, true) {
-		h.dispose(v)
-		return
-	}
-	h.value <- v
-}
-
-// take returns the value when the caller stops waiting. ok is false if nothing was given.
-func (h *handover[T]) take() (v T, ok bool) {
-	if h.claimed.CompareAndSwap(false, true) {
-		return v, false
-	}
-	return <-h.value, true
 }

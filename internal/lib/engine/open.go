@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -76,7 +77,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	}
 
 	keep := c.keeping(s.Plan())
-	keep.Every = watchEvery(ctx)
+	keep.Every, _ = ctx.Value(watchKey{}).(time.Duration)
 	keep.OnUse, _ = s.(keeper.OnUse)
 	var checked topology.Plan
 	if d, ok := s.(Direct); ok {

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,44 +55,32 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	if err := message.ValidatePrefix(o.Prefix); err != nil {
 		return s, ConfigError("prefix", err, "the default is "+def.Prefix)
 	}
-	var err error
-	if s.TLS, err = loadTLS(o); err != nil {
-		return s, err
+	if o.TLSFiles != (delayer.TLSFiles{}) {
+		if o.TLS != nil {
+			return s, ConfigError("tls", errors.New("both files and a TLS configuration are given"), "give one of them")
+		}
+		err := broker.WantTLS(o.URL)
+		if err == nil {
+			s.TLS, err = broker.ReadTLS(o.TLSFiles)
+		}
+		if err != nil {
+			return s, err
+		}
 	}
-	if o.Management != "" {
-		s.management, err = newManagement(s.Options)
+	if o.Management == "" {
+		return s, nil
+	}
+	vhost, err := broker.Vhost(o.URL)
+	if err == nil {
+		s.management, err = objects.NewPolicyAPI(o.Management, vhost, transport(s.Options))
 	}
 	return s, err
-}
-
-// loadTLS returns the TLS configuration for amqps:// addresses; nil if the addresses have their
-// own.
-func loadTLS(o delayer.Options) (*tls.Config, error) {
-	if o.TLSFiles == (delayer.TLSFiles{}) {
-		return o.TLS, nil
-	}
-	if o.TLS != nil {
-		return nil, ConfigError("tls", errors.New("both files and a TLS configuration are given"), "give one of them")
-	}
-	if err := broker.WantTLS(o.URL); err != nil {
-		return nil, err
-	}
-	return broker.ReadTLS(o.TLSFiles)
 }
 
 // ConfigError is the error for a key of the configuration: ErrConfig with the cause and, unless
 // empty, a hint.
 func ConfigError(key string, cause error, hint string) error {
 	return &delayer.Error{Op: "open", Object: key, Kind: delayer.ErrConfig, Cause: cause, Hint: hint}
-}
-
-// newManagement reads the address of the management API. It asks nothing yet.
-func newManagement(o delayer.Options) (*objects.PolicyAPI, error) {
-	vhost, err := broker.Vhost(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	return objects.NewPolicyAPI(o.Management, vhost, transport(o))
 }
 
 // transport has one connection for each call: calls are seconds apart, and no connection is left
@@ -149,9 +136,4 @@ type watchKey struct{}
 // WithWatchEvery sets how often a Delayer looks at its topology, for tests. Default: 30 seconds.
 func WithWatchEvery(ctx context.Context, every time.Duration) context.Context {
 	return context.WithValue(ctx, watchKey{}, every)
-}
-
-func watchEvery(ctx context.Context) time.Duration {
-	every, _ := ctx.Value(watchKey{}).(time.Duration)
-	return every
 }

@@ -2,8 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
 // run is a Clock at work until the test ends.
@@ -89,42 +86,4 @@ func TestClock_QueueWithoutTTL(t *testing.T) {
 	r.declare()
 	c, _ := r.run(t)
 	becomes(t, c, 2*time.Second)
-}
-
-// TestUndelivered_BrokersTimeRestricted: names that begin with <prefix>.clock are enough to ask,
-// and nothing is left behind.
-func TestUndelivered_BrokersTimeRestricted(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Ours(t)
-	prefix := rabbittest.Prefix(t)
-	ctl := func(args ...string) string {
-		out, err := b.Ctl(t.Context(), args...)
-		require.NoError(t, err, out)
-		return out
-	}
-	ctl("add_user", "restricted", "secret")
-	t.Cleanup(func() { _, _ = b.Ctl(context.Background(), "delete_user", "restricted") })
-	ctl("set_permissions", "restricted", `^`+prefix+`\.clock\.`, `^`+prefix+`\.clock`, `^`+prefix+`\.clock`)
-	u, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	u.User = url.UserPassword("restricted", "secret")
-	names := func() string { return ctl("list_exchanges", "name") + ctl("list_queues", "name") }
-	t.Run("at work", func(t *testing.T) {
-		client, err := undelivered.OpenUnroutable(within(t), options(t, u.String()), prefix)
-		require.NoError(t, err)
-		t.Cleanup(client.Close)
-		s := senderOf(t, client)
-		m := undelivered.Kept{Ours: true, Delivery: amqp091.Delivery{RoutingKey: "q"}}
-		m.Envelope.Due = time.Now().Add(2 * time.Second)
-		ctx, look := within(t), time.Tick(50*time.Millisecond)
-		for early := true; early; <-look { // the time goes on
-			stays, err := s.Unfit(ctx, &m)
-			require.NoError(t, err)
-			if early = stays != ""; !early {
-				require.False(t, time.Now().Before(m.Envelope.Due))
-			}
-		}
-		require.Contains(t, names(), prefix+".clock.")
-	})
-	require.Eventually(t, func() bool { return !strings.Contains(names(), prefix) }, time.Minute, 100*time.Millisecond)
 }

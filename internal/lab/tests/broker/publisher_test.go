@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -66,11 +67,7 @@ func TestPublish_MemoryAlarm(t *testing.T) {
 		var all sync.WaitGroup
 		brief := short(t)
 		for range 1100 { // more than a channel has slots
-			all.Go(func() {
-				if err := p.Publish(brief, to(queue)); !errors.Is(err, delayer.ErrNotSent) {
-					t.Errorf("while blocked: %v", err)
-				}
-			})
+			all.Go(func() { assert.ErrorIs(t, p.Publish(brief, to(queue)), delayer.ErrNotSent) })
 		}
 		all.Wait()
 	}
