@@ -127,9 +127,6 @@ func treeUsage(s *server) (total usage, err error) {
 		if m, err := all[i].MemoryInfo(); err == nil {
 			total.rss += int64(m.RSS)
 		}
-		if io, err := all[i].IOCounters(); err == nil {
-			total.written += int64(io.DiskWriteBytes)
-		}
 	}
 	if total.rss == 0 {
 		return total, fmt.Errorf("rabbit: the broker's process %d is not running", root)

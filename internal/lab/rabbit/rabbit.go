@@ -221,17 +221,6 @@ func (b *Broker) RSS() (bytes int64, err error) {
 	return bytes, err
 }
 
-// Written is how many bytes the broker's processes have had written to disk since the last Start,
-// as Linux counts them; 0 where that is not told, as of a container.
-func (b *Broker) Written() (bytes int64, err error) {
-	err = b.ours(func(s *server, _ bool) error {
-		u, err := s.usage(s)
-		bytes = u.written
-		return err
-	})
-	return bytes, err
-}
-
 // Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths
 // of files, to 1 KiB. It is [ErrNotOwned] of a broker that is not ours.
 func (b *Broker) Disk() (bytes int64, err error) {
@@ -320,6 +309,5 @@ func (b *Broker) Close() error {
 type usage struct {
 	cpu        time.Duration
 	rss        int64
-	written    int64 // to disk; 0 where that is not known
-	cumulative bool  // cpu includes the server processes before the current one
+	cumulative bool // cpu includes the server processes before the current one
 }
