@@ -16,7 +16,7 @@ import (
 // d is what backend.Open returns; this one prints.
 var d delayer.Delayer = printer{}
 
-// A reminder for two queues, with go-rabbitmq's options. examples/gorabbitmq also consumes it.
+// A reminder for two queues, with go-rabbitmq's options.
 func Example() {
 	publisher := gorabbitmq.NewPublisher(d)
 	err := publisher.PublishDelayed(context.Background(), 30*time.Minute, []byte("order 7 has not been paid"),

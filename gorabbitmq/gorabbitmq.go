@@ -13,7 +13,7 @@
 //
 // Consumers stay as they are: a delayed message arrives in the queue as if it had been published at
 // that moment. Declare a queue before you publish to it: a go-rabbitmq consumer declares its queue
-// only when it runs. examples/gorabbitmq is a program.
+// only when it runs.
 //
 // # Options
 //

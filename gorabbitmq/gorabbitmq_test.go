@@ -3,6 +3,7 @@ package gorabbitmq
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ func TestPublisher_Options(t *testing.T) {
 		"n": int64(1), "t": rabbitmq.Table{"deep": rabbitmq.Table{"x": "y"}}, "a": amqp091.Table{"r": rabbitmq.Table{}},
 		"l": []any{rabbitmq.Table{"i": true}, "s"},
 	}
+	require.Equal(t, 16, reflect.TypeFor[rabbitmq.PublishOptions]().NumField(), "an option that is new is mapped or refused")
 	at := time.Unix(1_700_000_000, 0)
 	require.NoError(t, NewPublisher(&r).PublishDelayed(t.Context(), time.Minute, []byte("body"), []string{"k"},
 		func(o *rabbitmq.PublishOptions) {

@@ -1,6 +1,9 @@
 package retry
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Permanent marks an error that no further attempt can mend: the message is parked at once.
 // Permanent(nil) is nil. An error that has a method Permanent() bool returning true needs no mark.
@@ -18,11 +21,11 @@ func (p *permanent) Permanent() bool { return true }
 
 // After marks an error with the wait before the next attempt, in place of the policy's interval, as
 // a Retry-After header asks for it. The wait is rounded up to a delay of the backend. If it is
-// longer than the backend or [Policy].MaxAge allows, the message is parked. A negative wait is
-// ignored. Of joined errors the longest wait counts. After(nil, wait) is nil.
+// longer than the backend or [Policy].MaxAge allows, the message is parked. A negative wait marks
+// nothing. Of several marks the first counts, as with [errors.As]. After(nil, wait) is nil.
 func After(err error, wait time.Duration) error {
-	if err == nil {
-		return nil
+	if err == nil || wait < 0 {
+		return err
 	}
 	return &after{err, wait}
 }
@@ -34,44 +37,20 @@ type after struct {
 
 func (a *after) Unwrap() error { return a.error }
 
-// IsPermanent reports whether err parks the message at once. Joined errors do if one of them does.
-func IsPermanent(err error) bool {
-	is := false
-	marks(err, func(err error) bool {
-		p, ok := any(err).(interface{ Permanent() bool })
-		is = is || ok && p.Permanent()
-		return ok
-	})
-	return is
+// IsPermanent reports whether err parks the message at once. Of joined errors the first that has a
+// method Permanent decides, as with [errors.As].
+func IsPermanent(err error) (is bool) {
+	defer func() { _ = recover() }() // an error whose method panics, as one of a nil pointer does, has no mark
+	var mark interface{ Permanent() bool }
+	return errors.As(err, &mark) && mark.Permanent()
 }
 
-// waitOf is the wait that err asks for. Of joined errors, the longest counts.
+// waitOf is the wait that err asks for.
 func waitOf(err error) (wait time.Duration, asked bool) {
-	marks(err, func(err error) bool {
-		a, ok := any(err).(*after)
-		ok = ok && a.wait >= 0
-		if ok {
-			wait, asked = max(wait, a.wait), true
-		}
-		return ok
-	})
-	return wait, asked
-}
-
-// marks calls decides for err and for those that it wraps. An error that decides speaks for all
-// that it wraps; of joined errors each is asked. errors.As ends at the first, whatever it says. An
-// error whose method panics, as one of a nil pointer does, has no mark.
-func marks(err error, decides func(error) bool) {
 	defer func() { _ = recover() }()
-	if err == nil || decides(err) {
-		return
+	var mark *after
+	if errors.As(err, &mark) {
+		return mark.wait, true
 	}
-	switch u := any(err).(type) {
-	case interface{ Unwrap() error }:
-		marks(u.Unwrap(), decides)
-	case interface{ Unwrap() []error }:
-		for _, one := range u.Unwrap() {
-			marks(one, decides)
-		}
-	}
+	return 0, false
 }

@@ -17,7 +17,7 @@ import (
 // d is what backend.Open returns; this one prints.
 var d delayer.Delayer = printer{}
 
-// A message is delayed by Watermill's own package for that. examples/watermill also consumes it.
+// A message is delayed by Watermill's own package for that.
 func Example() {
 	publisher := watermilldelay.NewPublisher(d, watermilldelay.Config{})
 	msg := message.NewMessage("order-7", message.Payload("order 7 has not been paid"))
