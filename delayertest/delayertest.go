@@ -239,14 +239,8 @@ func (accepting) Ack(uint64, bool) error        { return nil }
 func (accepting) Nack(uint64, bool, bool) error { return nil }
 func (accepting) Reject(uint64, bool) error     { return nil }
 
-// copied returns a message with memory of its own, whose header values went through as.
-func copied(m amqp091.Publishing, as func(any) any) amqp091.Publishing {
-	m.Body = slices.Clone(m.Body)
-	m.Headers, _ = copiedValue(m.Headers, as).(amqp091.Table)
-	return m
-}
-
-func copiedValue(v any, as func(any) any) any {
+// copied returns a header value with memory of its own, whose parts went through as.
+func copied(v any, as func(any) any) any {
 	switch v := v.(type) {
 	case amqp091.Table:
 		if v == nil {
@@ -254,13 +248,13 @@ func copiedValue(v any, as func(any) any) any {
 		}
 		c := make(amqp091.Table, len(v))
 		for name, value := range v {
-			c[name] = copiedValue(value, as)
+			c[name] = copied(value, as)
 		}
 		return c
 	case []any:
 		c := make([]any, len(v))
 		for i := range v {
-			c[i] = copiedValue(v[i], as)
+			c[i] = copied(v[i], as)
 		}
 		return c
 	case []byte:
@@ -268,8 +262,6 @@ func copiedValue(v any, as func(any) any) any {
 	}
 	return as(v)
 }
-
-func asGiven(v any) any { return v }
 
 // asRead returns a header value as amqp091-go reads it from the wire.
 func asRead(v any) any {

@@ -43,7 +43,8 @@ func (d *Delayer) put(ctx context.Context, op string, m delayer.Message) (*waiti
 	if err := message.Validate(m.Exchange, m.Key, &m.Publishing, bounds); err != nil {
 		return nil, fail(delayer.ErrInvalid, err)
 	}
-	m.Publishing = copied(m.Publishing, asGiven)
+	m.Publishing.Body = slices.Clone(m.Publishing.Body)
+	m.Publishing.Headers, _ = copied(m.Publishing.Headers, func(v any) any { return v }).(amqp091.Table)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +53,9 @@ func (d *Delayer) put(ctx context.Context, op string, m delayer.Message) (*waiti
 		return nil, err
 	}
 	sealed := message.Seal(m.Publishing, message.NewEnvelope(d.now().Add(m.Delay), m.Delay, m.Exchange), nil)
-	w := &waiting{Message: m, sealed: copied(sealed, asRead), due: d.now().Add(wait)}
+	sealed.Body = slices.Clone(sealed.Body)
+	sealed.Headers, _ = copied(sealed.Headers, asRead).(amqp091.Table)
+	w := &waiting{Message: m, sealed: sealed, due: d.now().Add(wait)}
 	d.published = append(d.published, m)
 	d.wait(w)
 	return w, answer

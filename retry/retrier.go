@@ -249,7 +249,7 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 	ctx, cancel := broker.Attempt(ctx, len(f.delivery.Body))
 	defer cancel()
 	if f.decision.park == "" {
-		err := r.retry(ctx, f)
+		err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
 		if !refused(err) {
 			return err
 		}
@@ -261,27 +261,8 @@ func (r *Retrier) publish(ctx context.Context, f *failure) error {
 		d.Headers = nil
 		f.delivery, f.stripped = &d, true
 		f.state.Original.CC, f.state.Original.ID = nil, ""
-		f.state.History = last(f.state.History)
+		f.state.History = f.state.History[max(len(f.state.History)-1, 0):]
 		err = r.park(ctx, f)
-	}
-	return err
-}
-
-func last(history []attempt.Failure) []attempt.Failure {
-	return history[max(len(history)-1, 0):]
-}
-
-// retry publishes a retry; without the history, if it is refused because of that.
-func (r *Retrier) retry(ctx context.Context, f *failure) error {
-	whole := f.state.History
-	err := r.send(ctx, r.cfg.Queue, f.decision.wait, f)
-	if !errors.Is(err, delayer.ErrInvalid) || len(whole) < 2 {
-		return err
-	}
-	f.state.History = last(whole)
-	err = r.send(ctx, r.cfg.Queue, f.decision.wait, f)
-	if refused(err) {
-		f.state.History = whole
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func work(ctx context.Context, c config, _ []string) error {
 	if err != nil {
 		return err
 	}
-	w := worker{pool, service{c.service}}
+	w := worker{pool, c.service}
 	succeedOnce := once.Handler(store, w.notify)
 	return retry.Consume(ctx, d, retry.Config{
 		URL: c.delayer.URL, Queue: c.queue, Policy: c.policy, Concurrency: concurrency,
@@ -51,7 +51,7 @@ func work(ctx context.Context, c config, _ []string) error {
 
 type worker struct {
 	pool    *pgxpool.Pool
-	service service
+	service string // the address of the other service, which is told of orders
 }
 
 // notify is one attempt. The state S and the mark that this message was handled commit together.
@@ -65,10 +65,11 @@ func (w worker) notify(ctx context.Context, tx pgx.Tx, m amqp091.Delivery) error
 		return err
 	}
 	attempt := retry.Info(ctx).Number
-	if err := w.service.notify(ctx, o, m.MessageId, attempt); err != nil {
+	if err := w.call(ctx, o, m.MessageId, attempt); err != nil {
 		return err
 	}
-	return o.setSent(ctx, tx, attempt)
+	_, err = tx.Exec(ctx, "UPDATE orders SET state = 'S', attempts = $2, error = NULL WHERE id = $1", o.id, attempt)
+	return err
 }
 
 // failed records a failure, as F if no attempt follows. It needs its own transaction, because that
@@ -85,14 +86,11 @@ func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) e
 // client gives up a call long before retry.Config.HandlerTimeout.
 var client = &http.Client{Timeout: 10 * time.Second}
 
-// A service is the other service, which is told of orders.
-type service struct{ url string }
-
-// notify posts an order. The call may be repeated although the service has answered, so it carries
+// call posts an order. The call may be repeated although the service has answered, so it carries
 // a key by which the service recognises a repeated call.
-func (s service) notify(ctx context.Context, o order, key string, attempt int) error {
+func (w worker) call(ctx context.Context, o order, key string, attempt int) error {
 	body := strings.NewReader(fmt.Sprintf(`{"order": %d, "customer": %q}`, o.id, o.customer))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/orders/%d", s.url, o.id), body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/orders/%d", w.service, o.id), body)
 	if err != nil {
 		return retry.Permanent(err)
 	}
@@ -149,11 +147,6 @@ func loadOrder(ctx context.Context, tx pgx.Tx, id int64) (order, error) {
 		return o, retry.Permanent(fmt.Errorf("there is no order %d", id))
 	}
 	return o, err
-}
-
-func (o order) setSent(ctx context.Context, tx pgx.Tx, attempt int) error {
-	_, err := tx.Exec(ctx, "UPDATE orders SET state = 'S', attempts = $2, error = NULL WHERE id = $1", o.id, attempt)
-	return err
 }
 
 // setFailure does not change an order that was sent meanwhile: a message may come twice.
