@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -42,23 +41,6 @@ func TestAdvance_Order(t *testing.T) {
 	assert.Equal(t, start.Add(time.Hour+2500*time.Millisecond), d.Now())
 	assert.Len(t, d.Published(), 5)
 	assert.Panics(t, func() { d.Advance(-1) })
-}
-
-// TestDelivery: header values have the types that a consumer reads.
-func TestDelivery(t *testing.T) {
-	d := delayertest.New(delayertest.Config{})
-	at := time.Unix(1700000000, 5)
-	require.NoError(t, d.Publish(t.Context(), "x", "k", time.Second, amqp091.Publishing{Headers: amqp091.Table{
-		"int": 1, "large": math.MaxInt64, "list": []any{2, []byte("b")}, "in": amqp091.Table{"at": at},
-	}}))
-	assert.Equal(t, 1, d.Published()[0].Publishing.Headers["int"])
-	m := d.Advance(time.Second)[0]
-	delete(m.Headers, delayer.Header)
-	assert.Equal(t, amqp091.Table{
-		"int": int32(1), "large": int64(math.MaxInt64), "list": []any{int32(2), []byte("b")},
-		"in": amqp091.Table{"at": time.Unix(1700000000, 0)},
-	}, m.Headers)
-	assert.EqualValues(t, 1, m.DeliveryTag)
 }
 
 func TestFailNext(t *testing.T) {

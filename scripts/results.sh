@@ -22,7 +22,7 @@
 #   publish  Go benchmarks, as are all below: what publishing costs
 #   idle     controllers at rest: a quarter of an hour
 #   change   a million messages, of which 100,000 are cancelled, twice: half an hour
-#   retries  ten thousand orders, with everything killed, and what a handler costs
+#   retries  ten thousand orders, with everything killed
 #   outbox   what a relay publishes
 #
 # make faults makes docs/results/faults.
@@ -129,7 +129,6 @@ part() {
 			DELAYER_TEST_ORDERS=10000 DELAYER_BACKEND=$backend DELAYER_FIXEDTIERS_TIERS=1s,2s \
 				bench "$1/retries-$backend" -v -run '^TestKilled$' ./examples/notify
 		done
-		bench "$1/consume" -run '^$' -bench '^BenchmarkConsume$' -benchtime 60000x -count "$repeat" "$tests/satellites"
 		;;
 	outbox) bench "$1/outbox" -run '^$' -bench Relay -benchtime 30000x -count "$repeat" "$tests/satellites" ;;
 	*) echo "there is no part $2: see scripts/results.sh" >&2 && exit 1 ;;

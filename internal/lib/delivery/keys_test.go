@@ -6,41 +6,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
-
-// matches is AMQP's topic matching over words: * is one word, # any number.
-func matches(pattern, words []string) bool {
-	switch {
-	case len(pattern) == 0:
-		return len(words) == 0
-	case pattern[0] == "#":
-		return matches(pattern[1:], words) || len(words) > 0 && matches(pattern, words[1:])
-	case len(words) == 0:
-		return false
-	}
-	return (pattern[0] == "*" || pattern[0] == words[0]) && matches(pattern[1:], words[1:])
-}
-
-func split(key string) []string {
-	if key == "" {
-		return nil
-	}
-	return strings.Split(key, ".")
-}
-
-func TestWildcardsCannotTellOurKeysFromTheUsers(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		key := rapid.StringMatching(`[a-c.]{1,24}`).Draw(t, "key")
-		pattern := rapid.SliceOfN(rapid.SampledFrom([]string{"*", "*", "#"}), 1, 12).Draw(t, "pattern")
-		ours := Key("orders", "", message.Words(key))
-		if matches(pattern, split(ours)) && !matches(pattern, split(key)) {
-			t.Fatalf("pattern %v matches %q but not the user's %q", pattern, ours, key)
-		}
-	})
-}
 
 // FuzzKey: a delivery key fits into AMQP's 255 bytes, has as many words as the user's, is never a
 // key that a user may have, and leads to one destination.

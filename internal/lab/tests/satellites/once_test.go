@@ -121,15 +121,6 @@ func TestStore_Crash(t *testing.T) {
 	assert.Equal(t, 1, count(t, pool, "effects"))
 }
 
-func TestStore_Panic(t *testing.T) {
-	s, pool := store(t, pgstore.Config{})
-	assert.Panics(t, func() {
-		_ = s.Do(t.Context(), "m", func(context.Context, pgx.Tx) error { panic("no") })
-	})
-	assert.Zero(t, count(t, pool, "delayer_once"))
-	assert.Zero(t, pool.Stat().AcquiredConns())
-}
-
 func TestStore_Sweep(t *testing.T) {
 	s, pool := store(t, pgstore.Config{Age: time.Hour})
 	_, err := pool.Exec(t.Context(), `INSERT INTO delayer_once
