@@ -75,8 +75,14 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 		return found, 0, err
 	}
 	// After the commit: what was published stays so, whatever becomes of this question.
-	next, err = r.next(ctx)
-	return found, next, err
+	var us *int64
+	if err := r.pool.QueryRow(ctx, nextTry).Scan(&us); err != nil {
+		return found, 0, err
+	}
+	if us == nil {
+		return found, r.cfg.Poll, nil
+	}
+	return found, max(duration(*us), 0), nil
 }
 
 // batch claims, publishes and settles.
@@ -233,16 +239,4 @@ func errorText(err error) *string {
 	text := err.Error()
 	text = strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), maxError)], "?"), "\x00", "?")
 	return &text
-}
-
-// next is the time until the next row is ready, or the time between two polls.
-func (r *Relay) next(ctx context.Context) (time.Duration, error) {
-	var us *int64
-	if err := r.pool.QueryRow(ctx, nextTry).Scan(&us); err != nil {
-		return 0, err
-	}
-	if us == nil {
-		return r.cfg.Poll, nil
-	}
-	return max(duration(*us), 0), nil
 }

@@ -42,9 +42,16 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 			s.unknown(what, err)
 		}
 	}
-	ask("policies", func() (err error) {
-		s.Policies, err = r.policies(patient)
-		return err
+	ask("policies", func() error {
+		harm, err := r.settings.Problems(patient, r.parts[0].plan) // of the configured one
+		if err != nil {
+			return err
+		}
+		s.Policies = []string{}
+		for _, h := range harm {
+			s.Policies = append(s.Policies, h.String())
+		}
+		return nil
 	})
 	if slices.ContainsFunc(s.Backends, withControllers) {
 		ask("what controllers hold", func() error { return r.askControllers(patient, s.Backends) })
@@ -62,24 +69,6 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 	if slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Waiting == nil }) {
 		s.unknown("what waits in the plugin", errors.New("it is in no queue; delayer migrate status --rabbitmqctl counts it"))
 	}
-}
-
-// policies returns what policies harm.
-func (r *Reader) policies(ctx context.Context) ([]string, error) {
-	found := []string{}
-	for _, p := range r.parts {
-		if !p.configured {
-			continue
-		}
-		harm, err := r.settings.Problems(ctx, p.plan)
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range harm {
-			found = append(found, h.String())
-		}
-	}
-	return found, nil
 }
 
 func withControllers(b Backend) bool { return b.Controllers != nil && *b.Controllers > 0 }

@@ -155,14 +155,20 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.State, error) {
 	all := map[string]objects.State{}
 	for _, p := range r.parts {
-		there, err := r.declared(ctx, p)
+		ours := objects.Of(r.conn.Control(), p.name)
+		only := p.exchange // that this backend alone has
+		if len(p.plan.Markers) > 0 {
+			only = p.plan.Markers[0].Name
+		}
+		missing, err := ours.Missing(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: only, Kind: topology.Direct}}})
 		if err != nil {
 			return nil, err
 		}
+		there := len(missing) == 0
 		if !there && !p.configured {
 			continue
 		}
-		states, err := objects.Of(r.conn.Control(), p.name).Look(ctx, p.plan)
+		states, err := ours.Look(ctx, p.plan)
 		if err != nil {
 			return nil, err
 		}
@@ -197,16 +203,6 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 		maps.Copy(all, states)
 	}
 	return all, nil
-}
-
-// declared reports whether an exchange exists that only this backend has.
-func (r *Reader) declared(ctx context.Context, p part) (bool, error) {
-	name := p.exchange
-	if len(p.plan.Markers) > 0 {
-		name = p.plan.Markers[0].Name
-	}
-	missing, err := objects.Of(r.conn.Control(), p.name).Missing(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: name, Kind: topology.Direct}}})
-	return len(missing) == 0, err
 }
 
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
