@@ -77,39 +77,43 @@ func (s *Sender) again(m *Kept) amqp091.Publishing {
 }
 
 // Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the
-// time if a message may have to wait longer.
+// time if a message may have to wait longer: nothing depends on how the operator's machine is set.
 func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 	switch {
 	case s.client.Parked() && m.Parked == nil:
 		return "it has no header " + attempt.Header + ", so it is not known where it was read: export and purge it", nil
 	case s.client.Parked():
 		return "", nil
-	case m.waited():
-		return s.unfit(m, time.Time{}), nil
+	case !m.Ours:
+		return "it has no header " + delayer.Header + ", so its destination is not known", nil
+	case message.Owns(s.client.prefix, cmp.Or(m.Envelope.Exchange, m.RoutingKey)):
+		return "its destination is an object of the Delayer's own", nil
 	}
-	now, err := s.earliest(ctx)
-	if err != nil {
-		return "", err
+	if !m.waited() {
+		now, known := s.clock.Read()
+		if !known {
+			err := s.clock.Ask(ctx)
+			if broker.Code(err) == amqp091.NotFound { // the first question of all: the next declares what it needs
+				err = s.clock.Ask(ctx)
+			}
+			if err != nil {
+				return "", err
+			}
+			now, _ = s.clock.Read()
+		}
+		if waits := m.waits(now.Earliest); waits != "" {
+			return waits, nil
+		}
 	}
-	return s.unfit(m, now), nil
-}
-
-func (s *Sender) unfit(m *Kept, now time.Time) string {
 	frame, _, _ := s.conn.Server()
 	again := message.Again(&m.Delivery, s.conn.User())
-	switch waits := m.waits(now); {
-	case !m.Ours:
-		return "it has no header " + delayer.Header + ", so its destination is not known"
-	case message.Owns(s.client.prefix, cmp.Or(m.Envelope.Exchange, m.RoutingKey)):
-		return "its destination is an object of the Delayer's own"
-	case waits != "":
-		return waits
+	switch {
 	case frame > 0 && !message.Fits(&again, frame):
-		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
+		return "its headers are larger than a frame, so nobody can receive it: export and purge it", nil
 	case m.UserId != "" && m.UserId != s.conn.User():
-		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
+		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId), nil
 	}
-	return ""
+	return "", nil
 }
 
 // refusal distinguishes what the destination says of a message from an unknown outcome. One message
@@ -166,21 +170,4 @@ func newClock(c *Client, publisher *broker.Publisher) *brokertime.Clock {
 		Backend: c.opts.Backend, Prefix: c.prefix, Logger: c.opts.Slog(), Control: c.control, Shared: shared,
 		Publish: func(ctx context.Context, p broker.Publishing) error { return publisher.PublishDirect(ctx, p) },
 	})
-}
-
-// earliest is a time that the broker's clock has reached, by at most two seconds. Nothing depends
-// on how the operator's machine is set.
-func (s *Sender) earliest(ctx context.Context) (time.Time, error) {
-	now, known := s.clock.Read()
-	if !known {
-		err := s.clock.Ask(ctx)
-		if broker.Code(err) == amqp091.NotFound { // the first question of all: the next declares what it needs
-			err = s.clock.Ask(ctx)
-		}
-		if err != nil {
-			return time.Time{}, err
-		}
-		now, _ = s.clock.Read()
-	}
-	return now.Earliest, nil
 }
