@@ -16,6 +16,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -71,11 +72,10 @@ type Request struct {
 	Query url.Values
 }
 
-// pauses are made before a question is asked again that the broker answered with 5xx. RabbitMQ 3.10
-// answers 500 to GET /queues while somebody declares or deletes a stream: measured, 71 % of the
-// answers beside four clients that did nothing else, and none on 4.0 and 4.3.
-var pauses = []time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond,
-	400 * time.Millisecond, 800 * time.Millisecond}
+// attempts are how often a question is asked that the broker answers with 5xx. RabbitMQ 3.10 answers
+// 500 to GET /queues while somebody declares or deletes a stream: measured, 71 % of the answers
+// beside four clients that did nothing else, and none on 4.0 and 4.3.
+const attempts = 6
 
 // Get decodes the answer into a value. Errors are ErrAccess, ErrNotFound for an answer of 404, and
 // ErrUnavailable where no management API answers.
@@ -115,20 +115,18 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 // do asks again, for a second and a half, while the answer is 5xx. An error does not contain the
 // address.
 func (c *Client) do(req *http.Request) (*http.Response, error) {
-	for tries := 0; ; tries++ {
+	for n := 1; ; n++ {
 		res, err := c.http.Do(req)
 		var about *url.Error
 		if errors.As(err, &about) {
 			err = about.Err
 		}
-		if err != nil || res.StatusCode < http.StatusInternalServerError || tries == len(pauses) {
+		if err != nil || res.StatusCode < http.StatusInternalServerError || n == attempts {
 			return res, err
 		}
 		_ = res.Body.Close()
-		select {
-		case <-req.Context().Done():
-			return nil, fmt.Errorf("%s: %w", res.Status, req.Context().Err())
-		case <-time.After(pauses[tries]):
+		if err := pace.Sleep(req.Context(), pace.Doubled(50*time.Millisecond, time.Second, n)); err != nil {
+			return nil, fmt.Errorf("%s: %w", res.Status, err)
 		}
 	}
 }

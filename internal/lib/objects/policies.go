@@ -13,6 +13,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -63,10 +64,8 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 		if known || m.impatient {
 			return Harm(p, a), nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(pause):
+		if err := pace.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
 }

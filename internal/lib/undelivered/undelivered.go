@@ -21,6 +21,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // A Client reads the queues of a prefix, or one queue of parked messages.
@@ -121,10 +122,8 @@ func (b *Client) count(ctx context.Context, queue string) (int, error) {
 			}
 			return q.Messages, b.explain("look at", queue, err)
 		}
-		select {
-		case <-ctx.Done():
-			return 0, b.explain("look at", queue, fmt.Errorf("it did not answer: %w", context.Cause(ctx)))
-		case <-time.After(slowFor):
+		if err := pace.Sleep(ctx, slowFor); err != nil {
+			return 0, b.explain("look at", queue, fmt.Errorf("it did not answer: %w", err))
 		}
 	}
 }
