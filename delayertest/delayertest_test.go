@@ -2,7 +2,6 @@ package delayertest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -90,16 +89,4 @@ func TestFailNext_Refused(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 0, text("x")), delayer.ErrAccess)
 	assert.Empty(t, d.Published())
-}
-
-func TestLimits(t *testing.T) {
-	limits := delayer.Limits{Max: time.Hour, Tiers: []time.Duration{time.Minute, time.Hour}}
-	d := delayertest.New(delayertest.Config{Limits: limits})
-	assert.Equal(t, limits, d.Limits())
-	require.NoError(t, d.Publish(t.Context(), "", "q", 2*time.Minute, text("x")))
-	assert.Equal(t, time.Hour, d.Waiting()[0].Delay, "rounded up to a tier")
-	assert.Equal(t, 2*time.Minute, d.Published()[0].Delay)
-	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 2*time.Hour, text("x")), delayer.ErrOutOfRange)
-	_, err := d.Schedule(t.Context(), "", "q", time.Minute, text("x"))
-	assert.ErrorIs(t, err, errors.ErrUnsupported)
 }

@@ -103,25 +103,6 @@ func TestDestinations_NeverThere(t *testing.T) {
 	})
 }
 
-// TestDestinations_AllBindingsEveryFiveSeconds, not only the one that goes with the destination.
-func TestDestinations_AllBindingsEveryFiveSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := NewDestinations(NewStage("p", true), &slow{}, "test", quiet)
-		defer d.Close()
-		const routes = 1000
-		for i := range routes {
-			_, err := d.Bind(t.Context(), "", string(rune('a'+i)), nil, time.Hour)
-			require.NoError(t, err)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		d.routes.Range(func(_, r any) bool {
-			require.Less(t, d.now()-r.(*Route).wholeAt.Load(), int64(2*wholeFor+refreshEvery))
-			return true
-		})
-	})
-}
-
 // TestMover_FixesOneDestination: a message that has missed its bindings costs those of its own
 // destination, however many others are bound.
 func TestMover_FixesOneDestination(t *testing.T) {

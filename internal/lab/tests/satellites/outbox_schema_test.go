@@ -3,7 +3,6 @@ package satellites_test
 import (
 	"errors"
 	"io/fs"
-	"net/url"
 	"regexp"
 	"strconv"
 	"sync"
@@ -70,17 +69,6 @@ func TestMigrate_MissingOrOlder(t *testing.T) {
 	_, err = pool.Exec(t.Context(), "UPDATE delayer_migrations SET version = version - 1")
 	require.NoError(t, err)
 	check(r.Run(t.Context()))
-}
-
-func TestRelay_WrongPassword(t *testing.T) {
-	at, err := url.Parse(postgrestest.URL(t))
-	require.NoError(t, err)
-	at.User = url.UserPassword(at.User.Username(), "s3cret")
-	r, err := outbox.NewRelay(postgrestest.Pool(t, at.String()), &fake{}, outbox.Config{})
-	require.NoError(t, err)
-	err = r.Run(t.Context())
-	require.ErrorContains(t, err, "password authentication failed")
-	assert.NotContains(t, err.Error(), "s3cret")
 }
 
 var errSchema = errors.New("the database is not migrated")
