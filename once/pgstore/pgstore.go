@@ -118,7 +118,12 @@ func (s *Store) Do(ctx context.Context, id string, f func(context.Context, pgx.T
 		}
 		return f(ctx, tx)
 	})
-	s.sweepSometimes(ctx)
+	last, now := s.swept.Load(), time.Now().UnixNano()
+	if now-last >= int64(sweepEvery) && ctx.Err() == nil && s.swept.CompareAndSwap(last, now) {
+		if _, failed := s.Sweep(ctx); failed != nil { // which is no failure of this message
+			s.cfg.Logger.Warn("once: old marks cannot be removed", "error", failed)
+		}
+	}
 	return err
 }
 
@@ -127,18 +132,6 @@ const (
 	sweepEvery = 10 * time.Second
 	sweepLimit = 5000
 )
-
-// sweepSometimes removes old marks, at most every sweepEvery. Its failure does not fail the
-// message.
-func (s *Store) sweepSometimes(ctx context.Context) {
-	last, now := s.swept.Load(), time.Now().UnixNano()
-	if now-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, now) || ctx.Err() != nil {
-		return
-	}
-	if _, err := s.Sweep(ctx); err != nil {
-		s.cfg.Logger.Warn("once: old marks cannot be removed", "error", err)
-	}
-}
 
 const sweep = `
 DELETE FROM delayer_once WHERE (scope, id) IN (

@@ -27,8 +27,16 @@ type Rules struct {
 // Remaining returns the part of the delay that a message has not waited for. ok is false if that is
 // unknown.
 func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining time.Duration, ok bool) {
-	if deliveredByPlugin(headers) { // also where another backend has taken over its prefix
+	// What backend plugin published and the plugin has delivered, also where another backend has taken
+	// over its prefix: the plugin negates x-delay. Ours has 64 bits. Before RabbitMQ 4.0 the plugin's has
+	// 32, into which more than 24 days wrap around, and may be positive again.
+	switch delay := headers["x-delay"].(type) {
+	case int32:
 		return 0, true
+	case int64:
+		if delay < 0 {
+			return 0, true
+		}
 	}
 	if r.Own != nil {
 		if remaining, ok = r.Own(headers); ok {
@@ -53,19 +61,6 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	_, died := headers["x-death"]
 	_, held := headers[message.Stamp]
 	return 0, !died && !held
-}
-
-// deliveredByPlugin reports whether backend plugin published a message, and the plugin has
-// delivered it: it negates x-delay then. Ours has 64 bits. Before RabbitMQ 4.0 the plugin's has 32,
-// into which more than 24 days wrap around, and may be positive again.
-func deliveredByPlugin(headers amqp091.Table) bool {
-	switch delay := headers["x-delay"].(type) {
-	case int32:
-		return true
-	case int64:
-		return delay < 0
-	}
-	return false
 }
 
 // TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer
