@@ -221,20 +221,6 @@ func NeedPlugin(t testing.TB, name string) *rabbit.Broker {
 	return b
 }
 
-// NeedSeries returns the broker, and skips the test on one older than a series.
-func NeedSeries(t testing.TB, major, minor int) *rabbit.Broker {
-	t.Helper()
-	b := Broker(t)
-	var is [2]int
-	if _, err := fmt.Sscanf(b.Version(), "%d.%d", &is[0], &is[1]); err != nil {
-		t.Fatalf("version %q: %v", b.Version(), err)
-	}
-	if slices.Compare(is[:], []int{major, minor}) < 0 {
-		Skipf(t, "needs RabbitMQ %d.%d", major, minor)
-	}
-	return b
-}
-
 // Skipf skips the test and names it, with the reason, in the summary.
 func Skipf(t testing.TB, format string, args ...any) {
 	t.Helper()
