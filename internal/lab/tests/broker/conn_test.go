@@ -33,8 +33,6 @@ func TestDial_Errors(t *testing.T) {
 	}{
 		"password": {refused, delayer.ErrAccess, "check user name and password"},
 		"vhost":    {with(func(u *url.URL) { u.Path = "/nowhere" }), delayer.ErrAccess, "virtual host"},
-		"port":     {at(t, dead), delayer.ErrUnavailable, "is RabbitMQ running there"},
-		"scheme":   {with(func(u *url.URL) { u.Scheme = "https" }), delayer.ErrConfig, "want amqp://"},
 		"tls":      {with(func(u *url.URL) { u.Scheme = "amqps" }), delayer.ErrUnavailable, "does the port match the scheme"},
 		"two ports": {
 			at(t, dead, "127.0.0.1:2"), delayer.ErrUnavailable,

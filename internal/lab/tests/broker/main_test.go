@@ -40,11 +40,7 @@ func options(t testing.TB, url string) broker.Options {
 // open returns a publisher and a control on the broker, closed when the test ends.
 func open(t testing.TB, url string, onReset func()) (*broker.Publisher, *broker.Control) {
 	t.Helper()
-	return openWith(t, options(t, url), onReset)
-}
-
-func openWith(t testing.TB, o broker.Options, onReset func()) (*broker.Publisher, *broker.Control) {
-	t.Helper()
+	o := options(t, url)
 	publish, err := broker.Dial(within(t), o)
 	require.NoError(t, err)
 	p := broker.NewPublisher("test", onReset, publish)

@@ -230,18 +230,3 @@ func TestMover_Handover(t *testing.T) {
 	require.Equal(t, "in-hand", string(rabbittest.Next(t, arrived).Body))
 	require.Zero(t, s.Count(s.stage.Unroutable()))
 }
-
-// TestDestinations_NameWithQuotes: a queue that is named like an object of ours in quotes is a
-// destination.
-func TestDestinations_NameWithQuotes(t *testing.T) {
-	t.Parallel()
-	s := newStaged(t)
-	d := delivery.NewDestinations(s.stage, s.control(), "test", slog.New(slog.DiscardHandler))
-	defer d.Close()
-	_, err := d.Bind(t.Context(), "", "x'"+s.stage.Exchange()+"'y", nil, time.Hour)
-	require.ErrorIs(t, err, delayer.ErrUnroutable)
-	require.False(t, delivery.TopologyLost(err))
-	require.NoError(t, s.Ch.ExchangeDelete(s.stage.Exchange(), false, false))
-	_, err = d.Bind(t.Context(), "", s.queue, nil, time.Hour)
-	require.True(t, delivery.TopologyLost(err), "%v", err)
-}
