@@ -5,6 +5,7 @@ package kept
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
@@ -13,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/messagejson"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
@@ -81,8 +83,51 @@ func rules(cfg backend.Config) (delivery.Rules, error) {
 	return r, nil
 }
 
-// A Failure is of one attempt to handle a message that was parked.
-type Failure = attempt.Failure
+// A Message is what is shown of a message in the queue.
+type Message struct {
+	ID        messagejson.Text  `json:"id,omitempty"` // Delayer's
+	MessageID messagejson.Text  `json:"message_id,omitempty"`
+	Exchange  *messagejson.Text `json:"exchange"` // it was published to; null if that is not known
+	Key       messagejson.Text  `json:"routing_key"`
+	Size      int               `json:"size"`
+	Why       string            `json:"why"`
+	To        string            `json:"-"` // where retry sends it
+
+	// Of an unroutable message.
+	Due   messagejson.Instant `json:"due,omitzero"`
+	Since messagejson.Instant `json:"since,omitzero"` // it is in the queue
+
+	// Of a parked message.
+	Queue     messagejson.Text `json:"queue,omitempty"`    // in which it failed
+	Attempts  int              `json:"attempts,omitempty"` // 0: it was not parked by package retry
+	First     time.Time        `json:"first_failure,omitzero"`
+	LastError string           `json:"last_error,omitempty"`
+}
+
+// A Whole message is shown with all that it consists of.
+type Whole struct {
+	Message
+	Failures []Failure `json:"failures,omitempty"` // the last ones, the oldest first
+	undelivered.Content
+}
+
+// A Failure is one attempt of a parked message.
+type Failure struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Error   string    `json:"error"`
+}
+
+// Whole adds what a message consists of.
+func (m Message) Whole(of *undelivered.Kept) Whole {
+	w := Whole{Message: m, Content: of.Content()}
+	if of.Parked != nil {
+		for _, f := range of.Parked.History {
+			w.Failures = append(w.Failures, Failure{f.Attempt, f.At.UTC(), f.Error})
+		}
+	}
+	return w
+}
 
 // A Look finds out why messages are in the queue. It asks for each destination once.
 type Look struct {
@@ -98,8 +143,30 @@ func NewLook(client *undelivered.Client) *Look {
 	return &Look{client: client, known: map[[2]string]delivery.Presence{}}
 }
 
-// Why returns the reason, as far as it can be known.
-func (l *Look) Why(ctx context.Context, m *undelivered.Kept) (string, error) {
+// Message says what there is to know of a message.
+func (l *Look) Message(ctx context.Context, m *undelivered.Kept) (Message, error) {
+	why, err := l.why(ctx, m)
+	of := Message{
+		MessageID: messagejson.Text(m.MessageId), Key: messagejson.Text(m.RoutingKey), Size: m.Size, Why: why, To: Destination(m),
+	}
+	if exchange, key, known := m.Published(); known {
+		text := messagejson.Text(exchange)
+		of.Exchange, of.Key = &text, messagejson.Text(key)
+	}
+	if m.Ours {
+		of.ID = messagejson.Text(m.Envelope.ID)
+	}
+	switch p := m.Parked; {
+	case p != nil:
+		of.Queue, of.Attempts, of.First, of.LastError = messagejson.Text(p.Queue), p.Failures, p.First, p.LastError()
+	case !l.client.Parked():
+		of.Due, of.Since = messagejson.Instant(m.Envelope.Due), messagejson.Instant(m.Came)
+	}
+	return of, err
+}
+
+// why returns the reason, as far as it can be known.
+func (l *Look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
 	switch {
 	case m.Parked != nil:
 		return m.Parked.Reason, nil

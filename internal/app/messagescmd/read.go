@@ -38,39 +38,37 @@ func (c *listCmd) Validate() error {
 
 // A listing is what list --output json writes.
 type listing struct {
-	Queue    string  `json:"queue"`
-	Total    int     `json:"total"`
-	Selected int     `json:"selected"`
-	Messages []entry `json:"messages"` // those that are shown, the oldest first
+	Queue    string         `json:"queue"`
+	Total    int            `json:"total"`
+	Selected int            `json:"selected"`
+	Messages []kept.Message `json:"messages"` // those that are shown, the oldest first
 }
 
 // Run prints a table, oldest first, and the number of messages.
 func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
-		var list []*undelivered.Kept
-		l := listing{Queue: client.Queue()}
+		l, look := listing{Queue: client.Queue(), Messages: []kept.Message{}}, kept.NewLook(client)
 		total, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
-			if l.Selected++; c.Limit == 0 || l.Selected <= c.Limit {
-				list = append(list, m)
-			}
 			m.Forget()
-			return nil
+			if l.Selected++; c.Limit > 0 && l.Selected > c.Limit {
+				return nil
+			}
+			shown, err := look.Message(ctx, m)
+			l.Messages = append(l.Messages, shown)
+			return err
 		}, nil)
 		if err != nil {
 			return err
 		}
 		l.Total = total
-		if l.Messages, err = entries(ctx, client, list); err != nil {
-			return err
-		}
 		if c.JSON() {
 			return cli.WriteJSON(s.Out, l)
 		}
-		t := unroutableTable(l.Messages, list)
+		t := unroutableTable(l.Messages)
 		if client.Parked() {
 			t = parkedTable(l.Messages)
 		}
-		if len(list) > 0 {
+		if len(l.Messages) > 0 {
 			_ = t.Write(s.Out) // the next line says
 			fmt.Fprintln(s.Out)
 		}
@@ -95,22 +93,22 @@ func (c *listCmd) summary(l listing, where string) string {
 }
 
 // unroutableTable says where messages were to go.
-func unroutableTable(entries []entry, list []*undelivered.Kept) *cli.Table {
+func unroutableTable(list []kept.Message) *cli.Table {
 	t, now := cli.NewTable("DESTINATION", "KEY", "ID", "DUE", "HERE", "SIZE", "WHY"), time.Now()
-	for i, e := range entries {
+	for _, e := range list {
 		key := cli.OrDash(string(e.Key))
 		if e.Exchange != nil && *e.Exchange == "" {
 			key = "-" // it is the destination
 		}
-		t.Add(kept.Destination(list[i]), key, e.ids(), cli.Ago(time.Time(e.Due), now), cli.Age(time.Time(e.Since), now), cli.Size(e.Size), e.Why)
+		t.Add(e.To, key, ids(e), cli.Ago(time.Time(e.Due), now), cli.Age(time.Time(e.Since), now), cli.Size(e.Size), e.Why)
 	}
 	return t
 }
 
 // parkedTable says how messages failed.
-func parkedTable(entries []entry) *cli.Table {
+func parkedTable(list []kept.Message) *cli.Table {
 	t, now := cli.NewTable("ID", "EXCHANGE", "KEY", "ATTEMPTS", "FIRST FAILURE", "SIZE", "WHY", "LAST ERROR"), time.Now()
-	for _, e := range entries {
+	for _, e := range list {
 		exchange, attempts := "", "-"
 		if e.Exchange != nil {
 			exchange = string(*e.Exchange)
@@ -118,7 +116,7 @@ func parkedTable(entries []entry) *cli.Table {
 		if e.Attempts > 0 {
 			attempts = strconv.Itoa(e.Attempts)
 		}
-		t.Add(e.ids(), cli.OrDash(exchange), cli.OrDash(string(e.Key)), attempts,
+		t.Add(ids(e), cli.OrDash(exchange), cli.OrDash(string(e.Key)), attempts,
 			cli.Ago(e.First, now), cli.Size(e.Size), cli.Brief(e.Why), cli.Brief(e.LastError))
 	}
 	return t
@@ -137,24 +135,10 @@ func (c *showCmd) Help() string {
 
 // A showing is what show --output json writes.
 type showing struct {
-	Queue    string `json:"queue"`
-	Total    int    `json:"total"`
-	Selected int    `json:"selected"`
-	Message  whole  `json:"message"`
-}
-
-// whole is a message with all that it consists of.
-type whole struct {
-	entry
-	Failures []failure `json:"failures,omitempty"` // the last ones, the oldest first
-	undelivered.Content
-}
-
-// A failure is one attempt of a parked message.
-type failure struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Error   string    `json:"error"`
+	Queue    string     `json:"queue"`
+	Total    int        `json:"total"`
+	Selected int        `json:"selected"`
+	Message  kept.Whole `json:"message"`
 }
 
 // Run prints the message. It fails if there is none.
@@ -177,31 +161,21 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 			return fmt.Errorf("there is no such message: %s in %s, none of them selected", cli.Count(total, "message"), client.Where())
 		}
 		all.Total = total
-		entries, err := entries(ctx, client, []*undelivered.Kept{first})
+		shown, err := kept.NewLook(client).Message(ctx, first)
 		if err != nil {
 			return err
 		}
-		all.Message = wholeOf(first, entries[0])
+		all.Message = shown.Whole(first)
 		if c.JSON() {
 			return cli.WriteJSON(s.Out, all)
 		}
-		_, err = io.WriteString(s.Out, page(all, kept.Destination(first)))
+		_, err = io.WriteString(s.Out, page(all))
 		return err
 	})
 }
 
-func wholeOf(m *undelivered.Kept, e entry) whole {
-	w := whole{entry: e, Content: m.Content()}
-	if m.Parked != nil {
-		for _, f := range m.Parked.History {
-			w.Failures = append(w.Failures, failure{f.Attempt, f.At.UTC(), f.Error})
-		}
-	}
-	return w
-}
-
 // page is a message for people.
-func page(all showing, destination string) string {
+func page(all showing) string {
 	var b strings.Builder
 	m, now := all.Message, time.Now()
 	which := "1 of " + cli.Count(all.Total, "message")
@@ -220,7 +194,7 @@ func page(all showing, destination string) string {
 		}
 	}
 	add("Why", m.Why)
-	add("Retry sends it to", destination)
+	add("Retry sends it to", m.To)
 	if m.Exchange != nil {
 		add("Published to", fmt.Sprintf("exchange %q, routing key %q", string(*m.Exchange), string(m.Key)))
 	}

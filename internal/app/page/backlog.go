@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,26 +50,62 @@ type Backlog struct {
 
 // An item is a message that was not delivered. Its functions are for the visit alone.
 type item struct {
-	ID                         string // names it for as long as it is unchanged
-	To, Key, Message, Attempts string
-	Last                       string // the error of its last attempt
-	Own                        string // its id in the header of Delayer
-	Exchange                   string // that it was published to, if that is Known
-	Known                      bool
-	Due, Since                 time.Time
-	Size                       int
+	kept.Message
+	Mark string // names it for as long as it is unchanged
 
-	why    func(context.Context) (string, error)
-	whole  func() whole
+	whole  func() kept.Whole
 	retry  func(context.Context) (stays string, err error)
 	remove func() error
 }
 
-// whole is all that a message consists of.
-type whole struct {
-	Properties, Headers string
-	Failures            []kept.Failure
-	Body                []byte
+// Reason is why it is here, with the last error, which tells most.
+func (m *item) Reason() string {
+	why := m.Why
+	if attempts := cli.Count(m.Attempts, "attempt"); m.Attempts > 0 && !strings.Contains(why, attempts) {
+		why = attempts + ", " + why
+	}
+	if m.LastError != "" {
+		why += ": " + m.LastError
+	}
+	return why
+}
+
+// Brief is Reason, cut for a list.
+func (m *item) Brief() string {
+	const most = 160
+	if text := []rune(m.Reason()); len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return m.Reason()
+}
+
+// Elsewhere is the exchange that it was published to, if that is not where it goes to.
+func (m *item) Elsewhere() string {
+	if m.Exchange == nil || *m.Exchange == "" || m.To == "exchange "+cli.Shown(string(*m.Exchange)) {
+		return ""
+	}
+	return "exchange " + cli.Shown(string(*m.Exchange))
+}
+
+// Bytes is the size of its body.
+func (m *item) Bytes() string { return cli.Size(m.Size) }
+
+// DueAt is when it is due, if it was delayed.
+func (m *item) DueAt() time.Time { return time.Time(m.Due) }
+
+// Here is since when it is here, or failed for the first time.
+func (m *item) Here() time.Time {
+	if m.First.IsZero() {
+		return time.Time(m.Since)
+	}
+	return m.First
+}
+
+// has reports whether a text is in what a list shows of a message, or is its id. Letters may be
+// large or small.
+func (m *item) has(text string) bool {
+	all := []string{m.To, m.Elsewhere(), string(m.Key), string(m.MessageID), string(m.ID), m.Reason()}
+	return strings.Contains(strings.ToLower(strings.Join(all, "\n")), strings.ToLower(text))
 }
 
 // NewBacklog opens the queues of a configuration, until Close.
@@ -110,8 +145,8 @@ func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int
 		}
 		seen := map[string]int{}
 		return walk(ctx, queue, send, func(m *item) error {
-			sum := m.ID
-			m.ID = fmt.Sprintf("%s.%d", sum, seen[sum]) // messages may be alike
+			sum := m.Mark
+			m.Mark = fmt.Sprintf("%s.%d", sum, seen[sum]) // messages may be alike
 			seen[sum]++
 			return visit(m)
 		})
@@ -163,7 +198,7 @@ func (last *readings) read(ctx context.Context, client *undelivered.Client, send
 			return total, nil
 		}
 		if err == nil && !enough {
-			if err = visit(itemOf(m, client, look, sender)); errors.Is(err, errEnough) {
+			if err = visitOne(ctx, m, look, sender, visit); errors.Is(err, errEnough) {
 				reader.Enough()
 				enough, err = true, nil
 			}
@@ -175,12 +210,16 @@ func (last *readings) read(ctx context.Context, client *undelivered.Client, send
 	}
 }
 
-func itemOf(m *undelivered.Kept, client *undelivered.Client, look *kept.Look, sender *undelivered.Sender) *item {
-	i := &item{
-		ID: fingerprint(m), To: kept.Destination(m), Key: m.RoutingKey, Message: m.MessageId, Own: m.Envelope.ID, Size: m.Size, Since: m.Came,
-		why:    func(ctx context.Context) (string, error) { return look.Why(ctx, m) },
-		remove: m.Remove,
-		whole:  func() whole { return wholeOf(m) },
+func visitOne(
+	ctx context.Context, m *undelivered.Kept, look *kept.Look, sender *undelivered.Sender, visit func(*item) error,
+) error {
+	shown, err := look.Message(ctx, m)
+	if err != nil {
+		return err
+	}
+	return visit(&item{
+		Message: shown, Mark: fingerprint(m), remove: m.Remove,
+		whole: func() kept.Whole { return shown.Whole(m) },
 		retry: func(ctx context.Context) (string, error) {
 			stays, err := sender.Send(ctx, m)
 			if stays != "" || err != nil {
@@ -188,17 +227,7 @@ func itemOf(m *undelivered.Kept, client *undelivered.Client, look *kept.Look, se
 			}
 			return "", m.Remove()
 		},
-	}
-	if exchange, key, known := m.Published(); known {
-		i.Exchange, i.Key, i.Known = exchange, key, true
-	}
-	if m.Ours && !client.Parked() {
-		i.Due = m.Envelope.Due
-	}
-	if p := m.Parked; p != nil {
-		i.Attempts, i.Since, i.Last = cli.Count(p.Failures, "attempt"), p.First, p.LastError()
-	}
-	return i
+	})
 }
 
 // fingerprint is the same each time that a message is read, and hardly that of another one.
@@ -208,23 +237,6 @@ func fingerprint(m *undelivered.Kept) string {
 	h.Write(m.Body)
 	const enough = 12
 	return hex.EncodeToString(h.Sum(nil)[:enough])
-}
-
-func wholeOf(m *undelivered.Kept) whole {
-	c := m.Content()
-	w := whole{Properties: laidOut(c.Properties), Headers: laidOut(c.Headers), Body: c.Body}
-	if m.Parked != nil {
-		w.Failures = m.Parked.History
-	}
-	return w
-}
-
-func laidOut(value any) string {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return fmt.Sprint(value)
-	}
-	return string(text)
 }
 
 // A job is what somebody has asked for, and how far it is.
@@ -256,7 +268,7 @@ func (b *Backlog) last() *job {
 
 // start begins a job, unless one is under way. pick says which messages it is for: the first j.Asked
 // of them are meant.
-func (b *Backlog) start(j job, pick func(context.Context, *item) (bool, error), log *slog.Logger) bool {
+func (b *Backlog) start(j job, pick func(*item) bool, log *slog.Logger) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.job != nil && !b.job.Finished || b.ctx.Err() != nil {
@@ -283,16 +295,14 @@ func (b *Backlog) start(j job, pick func(context.Context, *item) (bool, error), 
 	return true
 }
 
-func (b *Backlog) run(j *job, pick func(context.Context, *item) (bool, error)) error {
+func (b *Backlog) run(j *job, pick func(*item) bool) error {
 	picked, read := 0, 0
 	_, err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
 		read++
-		switch is, err := pick(b.ctx, m); {
-		case err != nil:
-			return err
-		case !is && read >= mostSought:
-			return errEnough
-		case !is:
+		if !pick(m) {
+			if read >= mostSought {
+				return errEnough
+			}
 			return nil
 		}
 		picked++

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -23,7 +24,6 @@ type overview struct {
 	Notes   []string
 	Due     []panel // nil: the queues do not tell
 	Overdue string
-	Rough   []roughRows
 	Rates   *deliveries
 	Workers []worker
 	Began   time.Time // of this process
@@ -34,11 +34,6 @@ type fact struct {
 	Name, Value, Link string
 	Note              any // a text, or one with times
 	Wrong             bool
-}
-
-type roughRows struct {
-	Backend string
-	Rows    []rough
 }
 
 type deliveries struct {
@@ -56,7 +51,7 @@ type worker struct {
 
 func (p *Page) overview(w http.ResponseWriter, r *http.Request, v *visitor) {
 	l := p.Figures.look(r.Context())
-	p.show(w, http.StatusOK, "overview", frame{Title: "Overview", At: "/", Visitor: v, Live: true, Again: l.Coming, Content: p.overviewOf(l)})
+	p.show(w, http.StatusOK, "overview", frame{Title: "Overview", At: "/", Visitor: v, Live: true, Content: p.overviewOf(l)})
 }
 
 func (p *Page) overviewOf(l look) overview {
@@ -105,15 +100,12 @@ func fine(s status.Status) string {
 
 // backend adds what a backend tells.
 func (o *overview) backend(b status.Backend) {
-	switch {
-	case b.Due != nil:
+	if b.Due != nil {
 		o.Due = duePanels(b.Due, o.Time)
 		if n, since := b.Overdue(o.Time); n != nil && *n > 0 && o.Time.Sub(since) >= time.Minute {
 			o.Wrong = append(o.Wrong, remarks.Remark{Text: fmt.Sprintf("%s overdue, for %s: see whether a controller runs, and what its log says",
 				messages(*n), cli.Age(since, o.Time))})
 		}
-	case slices.ContainsFunc(b.Queues, func(q status.Queue) bool { return q.Wait > 0 }):
-		o.Rough = append(o.Rough, roughRows{b.Name, roughly(b.Queues)})
 	}
 	if b.Controllers == nil {
 		return
@@ -154,9 +146,9 @@ func facts(s status.Status, rates *deliveries) []fact {
 	}
 	if rates != nil {
 		list = append(list, fact{Name: "delivered a second", Value: perSecond(rates.Now), Note: "by this process, in the last minute"})
-		late := fact{Name: "late, p99", Value: "–", Note: "nothing was delivered in the last hour"}
+		late := fact{Name: "late, at most", Value: "–", Note: "nothing was delivered in the last hour"}
 		if rates.N > 0 {
-			late.Value, late.Note = brief(rates.P99), "in the last hour; half within "+brief(rates.P50)
+			late.Value, late.Note = brief(rates.Late), "in the last hour"
 		}
 		list = append(list, late)
 	}
@@ -188,7 +180,7 @@ var functions = template.FuncMap{
 	},
 	"process": remarks.Process,
 	"does":    remarks.Does,
-	"name":    cli.Shown,
+	"name":    func(text any) string { return cli.Shown(fmt.Sprint(text)) },
 	"add": func(n ...int) (sum int) {
 		for _, one := range n {
 			sum += one
@@ -196,4 +188,11 @@ var functions = template.FuncMap{
 		return sum
 	},
 	"rate": perSecond,
+	"json": func(value any) string {
+		text, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			return fmt.Sprint(value)
+		}
+		return string(text)
+	},
 }

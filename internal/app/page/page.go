@@ -51,7 +51,6 @@ func Open(cfg backend.Config, depths Depths) (p Parts, err error) {
 // Close ends what is under way, and the connections.
 func (p Parts) Close() {
 	p.Figures.Close()
-	p.Retries.Close()
 	p.Backlog.Close()
 }
 
@@ -114,7 +113,6 @@ func (p *Page) routes() {
 	p.mux.HandleFunc("GET /page/job", p.with(tokens.View, p.progress))
 	p.mux.HandleFunc("POST /page/act", p.with(tokens.Act, p.act))
 	p.mux.HandleFunc("GET "+retriesPath, p.with(tokens.View, p.retries))
-	p.mux.HandleFunc("GET "+retriesPath+"/parked", p.with(tokens.View, p.parked))
 	p.mux.HandleFunc("/page/", func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, p.visitor(r), http.StatusNotFound, "There is no such page.")
 	})

@@ -145,50 +145,15 @@ func overlap(from, to, in, until time.Time) float64 {
 	return float64(end.Sub(begin)) / float64(to.Sub(from))
 }
 
-// A rough row is of a backend whose queues tell only how long a message stays in them.
-type rough struct {
-	Within   string
-	Messages int
-	Share    int // of the fullest, in thousandths
-}
-
-// roughly groups queues by how long a message stays in them.
-func roughly(queues []status.Queue) (rows []rough) {
-	limits := []struct {
-		most time.Duration
-		name string
-	}{{time.Second, "up to 1 s"}, {time.Minute, "up to 1 min"}, {time.Hour, "up to 1 h"}, {day, "up to 1 day"}, {math.MaxInt64, "longer"}}
-	most := 0
-	for i, limit := range limits {
-		rows = append(rows, rough{Within: limit.name})
-		for _, q := range queues {
-			wait := time.Duration(q.Wait) * time.Millisecond
-			if q.Wait > 0 && wait <= limit.most && (i == 0 || wait > limits[i-1].most) {
-				rows[i].Messages += q.Messages
-			}
-		}
-		most = max(most, rows[i].Messages)
-	}
-	for i := range rows {
-		rows[i].Share = rows[i].Messages * 1000 / max(most, 1)
-		if rows[i].Messages > 0 {
-			rows[i].Share = max(rows[i].Share, 4)
-		}
-	}
-	return rows
-}
-
-// ratePanels are what was delivered a second in each minute, and how late.
+// ratePanels are what was delivered a second in each minute, and how late the latest was.
 func ratePanels(h hour) []panel {
 	rates, late := make([]float64, len(h.Each)), make([]float64, len(h.Each))
 	for i := range h.Each {
 		m := &h.Each[i]
 		rates[i] = float64(m.n) / 60
-		if m.n > 0 {
-			late[i] = float64(m.late.quantile(0.99, m.n))
-		}
+		late[i] = float64(m.late)
 	}
-	list := []panel{{Title: "delivered a second, by minute"}, {Title: "p99 late, by minute"}}
+	list := []panel{{Title: "delivered a second, by minute"}, {Title: "latest, by minute"}}
 	for i := range list {
 		list[i].from, list[i].bin, list[i].layout = h.From, time.Minute, "15:04"
 		list[i].ticks(time.Hour, "15:04")

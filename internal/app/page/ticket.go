@@ -16,8 +16,7 @@ import (
 
 const (
 	ticketWithin = 10 * time.Second // for the broker's confirm
-	mostAsked    = 400              // letters: of a ticket there are at most 120, of a message id 255
-	utcLayout    = "2006-01-02T15:04:05"
+	mostAsked    = 400              // letters: of a ticket there are at most 120
 )
 
 // Tickets read tickets, and cancel and postpone by them. Nil is that of a backend that has none.
@@ -41,86 +40,54 @@ func NewTickets(cfg backend.Config, by delayer.Delayer) *Tickets {
 	}}
 }
 
-// limit is how long before it is due a message can be changed. 0: there are no tickets.
-func (t *Tickets) limit() time.Duration {
-	if t == nil {
-		return 0
-	}
-	return t.before
-}
-
 // scheduled is what is known by a ticket.
 type scheduled struct {
 	controller.Scheduled
-	Text, Prefix string
-	Until        time.Time // when it is too late to change it
-	InTime       bool
-	Before       string // the time between Until and Due
-	Least        string // the earliest time that it can be postponed to
+	Text   string
+	Until  time.Time // when it is too late to change it
+	InTime bool
+	Before string // the time between Until and Due
 }
 
-func (p *Page) scheduled(text, prefix string) (s scheduled, err error) {
-	s.Text, s.Prefix, s.Before = text, prefix, cli.Short(p.Tickets.before)
-	if s.Scheduled, err = p.Tickets.read(delayer.Ticket(text)); err != nil {
-		return s, err
+// scheduled reads a ticket, or says what is wrong with it.
+func (p *Page) scheduled(text string) (s scheduled, wrong string) {
+	if len(text) > mostAsked {
+		return s, "That is no ticket."
 	}
-	s.Until = s.Due.Add(-p.Tickets.before)
+	found, err := p.Tickets.read(delayer.Ticket(text))
+	if err != nil {
+		return s, notOurs(err)
+	}
+	s = scheduled{Scheduled: found, Text: text, Before: cli.Short(p.Tickets.before), Until: found.Due.Add(-p.Tickets.before)}
 	s.InTime = p.now().Before(s.Until)
-	s.Least = s.Due.UTC().Truncate(time.Second).Add(time.Second).Format(utcLayout)
-	return s, nil
+	return s, ""
 }
 
-// An answer is what is said of a text that was typed in.
-type answer struct {
-	scheduled
-	Known bool // it is a ticket of here
-	Title string
-	Says  []string
-	Found []foundMessage
-}
-
-// A foundMessage was not delivered, and has the id that was asked for.
-type foundMessage struct {
-	item
-	Queue string
-}
-
-// ticket says what is known by a ticket or an id.
+// ticket says what is known by a ticket.
 func (p *Page) ticket(w http.ResponseWriter, r *http.Request, v *visitor) {
-	text := strings.TrimSpace(r.FormValue("ticket"))
-	l := p.Figures.known(r.Context())
-	a := answer{Title: "This is no ticket"}
-	a.Text = text
-	looksLike := strings.HasPrefix(text, "d1.") || strings.HasPrefix(text, "d2.")
-	var err error
-	switch {
-	case text == "" || len(text) > mostAsked:
-		p.fail(w, v, http.StatusBadRequest, "Write a ticket or a message id, of at most %d letters.", mostAsked)
+	if p.Tickets == nil {
+		p.fail(w, v, http.StatusNotImplemented, "%s", noTickets)
 		return
-	case p.Tickets == nil && looksLike:
-		a.Title, a.Says = "No ticket of here", []string{noTickets}
-	case p.Tickets != nil:
-		a.scheduled, err = p.scheduled(text, l.Prefix)
-		if a.Known = err == nil; !a.Known && looksLike {
-			a.Title, a.Says = "No ticket of here", notOurs(err)
-		}
 	}
-	if !a.Known && !looksLike {
-		p.findByID(r.Context(), l, &a)
+	s, wrong := p.scheduled(strings.TrimSpace(r.FormValue("ticket")))
+	if wrong != "" {
+		p.fail(w, v, http.StatusNotFound, "%s A message that waits cannot be found by its id: RabbitMQ does not look into queues. "+
+			"One that was not delivered can, in its list.", wrong)
+		return
 	}
-	p.show(w, http.StatusOK, "ticket", frame{Title: "A ticket", At: waitingPath, Visitor: v, Content: a})
+	p.show(w, http.StatusOK, "ticket", frame{Title: "A ticket", At: waitingPath, Visitor: v, Content: s})
 }
 
 const noTickets = "Messages of this backend have no tickets, and cannot be cancelled or postponed: those of backend controller with slots can. " +
 	"Here the consumer decides, when the message arrives."
 
 // notOurs says why a ticket cannot be used.
-func notOurs(err error) []string {
+func notOurs(err error) string {
 	var e *delayer.Error
 	if !errors.As(err, &e) || e.Cause == nil {
-		return []string{err.Error()}
+		return sentence(err.Error())
 	}
-	return []string{sentence(e.Cause.Error()), sentence(e.Hint)}
+	return strings.TrimSpace(sentence(e.Cause.Error()) + " " + sentence(e.Hint))
 }
 
 // sentence is a text with a capital letter and a full stop.
@@ -131,57 +98,12 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// findByID looks for an id among what was not delivered, as far as that is no more than a list
-// reads.
-func (p *Page) findByID(ctx context.Context, l look, a *answer) {
-	a.Title = "Not a ticket: a message id?"
-	a.Says = append(a.Says, "A message that waits cannot be found by its id: RabbitMQ does not look into queues.")
-	if p.Tickets != nil {
-		a.Says = append(a.Says, "With the ticket that its publisher was given it can be cancelled and postponed here.")
-	} else {
-		a.Says = append(a.Says, noTickets)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
-	defer cancel()
-	read, left := 0, []string{}
-	for _, pile := range l.piles() {
-		if pile.Messages == 0 {
-			continue
-		}
-		if read+pile.Messages > mostSought {
-			left = append(left, fmt.Sprintf("%s (it has %s)", cli.Shown(pile.Queue), messages(pile.Messages)))
-			continue
-		}
-		_, err := p.Backlog.walk(ctx, pile.Queue, false, func(m *item) error {
-			read++
-			if m.Message == a.Text || m.Own == a.Text {
-				a.Found = append(a.Found, foundMessage{*m, pile.Queue})
-			}
-			return nil
-		})
-		if err != nil {
-			left = append(left, fmt.Sprintf("%s (%v)", cli.Shown(pile.Queue), err))
-		}
-	}
-	switch {
-	case len(a.Found) > 0:
-		a.Says = append(a.Says, "It is among the messages that were not delivered:")
-	case read > 0:
-		a.Says = append(a.Says, fmt.Sprintf("It is not among the %s that were not delivered and looked through.", messages(read)))
-	case len(left) == 0:
-		a.Says = append(a.Says, "As far as is known, no message is left undelivered.")
-	}
-	if len(left) > 0 {
-		a.Says = append(a.Says, "Not looked through: "+strings.Join(left, ", ")+".")
-	}
-}
-
 // A change is what somebody wants done with a message.
 type change struct {
 	scheduled
-	Later bool // it is to be postponed
+	Later bool   // it is to be postponed
+	By    string // how much later, as it was typed
 	To    time.Time
-	At    string // To, as the form has it
 
 	Title, Failed string // how it went
 	New           delayer.Ticket
@@ -201,7 +123,7 @@ func (p *Page) changeTicket(w http.ResponseWriter, r *http.Request, v *visitor) 
 		p.fail(w, v, http.StatusNotImplemented, "Nothing was done. %s", noTickets)
 		return
 	}
-	c, wrong := p.changeOf(r, p.Figures.known(r.Context()).Prefix)
+	c, wrong := p.changeOf(r)
 	switch {
 	case wrong != "":
 		p.fail(w, v, http.StatusBadRequest, "Nothing was done. %s", wrong)
@@ -214,51 +136,27 @@ func (p *Page) changeTicket(w http.ResponseWriter, r *http.Request, v *visitor) 
 }
 
 // changeOf reads a form, and says what is wrong with it.
-func (p *Page) changeOf(r *http.Request, prefix string) (c change, wrong string) {
-	var err error
-	if c.scheduled, err = p.scheduled(r.PostForm.Get("ticket"), prefix); err != nil {
-		return c, strings.Join(notOurs(err), " ")
+func (p *Page) changeOf(r *http.Request) (c change, wrong string) {
+	if c.scheduled, wrong = p.scheduled(r.PostForm.Get("ticket")); wrong != "" {
+		return c, wrong
 	}
 	switch r.PostForm.Get("action") {
 	case "cancel":
 		return c, ""
 	case "postpone":
-		c.Later = true
-		c.To, wrong = later(c.Due, r.PostForm.Get("by"), r.PostForm.Get("at"))
-		c.At = c.To.UTC().Format(time.RFC3339Nano)
-		return c, wrong
-	}
-	return c, "This cannot be understood."
-}
-
-// later is the time that a message is postponed to, by so much after due or at a time in UTC, or
-// what is wrong with that.
-func later(due time.Time, by, at string) (to time.Time, wrong string) {
-	by, at = strings.TrimSpace(by), strings.TrimSpace(at)
-	switch {
-	case (by == "") == (at == ""):
-		return to, "Write by how much later, or a time: one of them."
-	case by != "":
-		var d cli.Delay
-		if err := d.UnmarshalText([]byte(by)); err != nil {
-			return to, fmt.Sprintf("Later by %q: %v.", by, err)
-		}
-		to = due.Add(time.Duration(d))
+		c.Later, c.By = true, strings.TrimSpace(r.PostForm.Get("by"))
 	default:
-		var err error
-		for _, layout := range []string{time.RFC3339, utcLayout, "2006-01-02T15:04"} {
-			if to, err = time.Parse(layout, at); err == nil {
-				break
-			}
-		}
-		if err != nil {
-			return to, fmt.Sprintf("%q is no time such as 2027-01-31T18:00.", at)
-		}
+		return c, "This cannot be understood."
 	}
-	if !to.After(due) {
-		return to, "That is not later than it is due: a message can only be postponed. To make it earlier, cancel it and publish it anew."
+	var by cli.Delay
+	if err := by.UnmarshalText([]byte(c.By)); err != nil {
+		return c, fmt.Sprintf("Later by %q: %v.", c.By, err)
 	}
-	return to.UTC(), ""
+	if by <= 0 {
+		return c, "That is not later than it is due: a message can only be postponed. To make it earlier, cancel it and publish it anew."
+	}
+	c.To = c.Due.Add(time.Duration(by))
+	return c, ""
 }
 
 // do cancels or postpones, says how that went, and leaves a line in the log. It returns the status

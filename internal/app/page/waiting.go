@@ -17,60 +17,13 @@ import (
 
 const waitingPath = "/page/waiting"
 
-// changeOver is how far back changes are told, if somebody looked then.
-const changeOver = 5 * time.Minute
-
-// A history is what waited when somebody looked, in the last minutes and once before that.
-type history []counts
-
-type counts struct {
-	at      time.Time
-	waiting *int
-	queues  map[place]int // of those that held something
-}
-
-// A place is a queue, or one turn of a slot: its queue serves other times in other turns.
-type place struct {
-	queue string
-	from  int64
-}
-
-func placeOf(q status.Queue) place {
-	if q.From != nil {
-		return place{q.Name, q.From.Unix()}
-	}
-	return place{queue: q.Name}
-}
-
-// add is the history with one more look. The first in it is what changes are told from.
-func (h history) add(s status.Status) history {
-	c := counts{at: s.Time, waiting: s.Waiting, queues: map[place]int{}}
-	for _, b := range s.Backends {
-		for _, q := range b.Queues {
-			if q.Messages > 0 {
-				c.queues[placeOf(q)] = q.Messages
-			}
-		}
-	}
-	if len(h) > 0 && !s.Time.After(h[len(h)-1].at) { // the clock was set back
-		h = nil
-	}
-	h = append(h, c)
-	for len(h) > 2 && h[0].at.Before(s.Time.Add(-changeOver)) {
-		h = h[1:]
-	}
-	return slices.Clone(h) // others read the one before
-}
-
 // waiting is the page of what waits.
 type waiting struct {
 	look
-	Facts    []fact
-	Over     string // how far back changes are told; "": this is the first look
-	ByNumber bool   // the fullest queues first
-	Parts    []waitingPart
-	Others   []status.Queue
-	Tickets  bool // there are such
+	Facts   []fact
+	Parts   []waitingPart
+	Others  []status.Queue
+	Tickets bool // there are such
 }
 
 // A waitingPart is what waits in a backend.
@@ -86,7 +39,6 @@ type waitingRow struct {
 	What            template.HTML
 	When, Queue     string
 	Messages, Share int // of the fullest, in thousandths
-	Change          string
 	Wrong           bool
 
 	order int64
@@ -94,24 +46,19 @@ type waitingRow struct {
 
 func (p *Page) waiting(w http.ResponseWriter, r *http.Request, v *visitor) {
 	l := p.Figures.look(r.Context())
-	content := waitingOf(l, r.FormValue("by") == "number")
-	content.Tickets = p.Tickets.limit() > 0
-	p.show(w, http.StatusOK, "waiting", frame{Title: "Waiting", At: waitingPath, Visitor: v, Live: true, Again: l.Coming, Content: content})
+	content := waitingOf(l)
+	content.Tickets = p.Tickets != nil
+	p.show(w, http.StatusOK, "waiting", frame{Title: "Waiting", At: waitingPath, Visitor: v, Live: true, Content: content})
 }
 
-func waitingOf(l look, byNumber bool) waiting {
-	w := waiting{look: l, ByNumber: byNumber}
+func waitingOf(l look) waiting {
+	w := waiting{look: l}
 	if !l.Known {
 		return w
 	}
-	var before *counts
-	if len(l.History) > 1 {
-		before = &l.History[0]
-		w.Over = brief(l.Time.Sub(before.at))
-	}
-	w.Facts = waitingFacts(l.Status, before, w.Over)
+	w.Facts = waitingFacts(l.Status)
 	for _, b := range l.Backends {
-		w.Parts = append(w.Parts, partOf(b, before, l.Time, byNumber))
+		w.Parts = append(w.Parts, partOf(b, l.Time))
 	}
 	if l.Misrouted != nil && l.Misrouted.Messages > 0 {
 		w.Others = append(w.Others, *l.Misrouted)
@@ -120,8 +67,8 @@ func waitingOf(l look, byNumber bool) waiting {
 	return w
 }
 
-// waitingFacts are how many wait, the next that are due, and how that changes.
-func waitingFacts(s status.Status, before *counts, over string) []fact {
+// waitingFacts are how many wait, and the next that are due.
+func waitingFacts(s status.Status) []fact {
 	list := []fact{waitingFact(s)}
 	held, controllers := 0, 0
 	for _, b := range s.Backends {
@@ -136,17 +83,7 @@ func waitingFacts(s status.Status, before *counts, over string) []fact {
 	if held > controllers { // each may hold a message of its own
 		list = append(list, fact{Name: "with controllers", Value: format.Thousands(held), Note: "in memory, due within minutes; not counted as waiting"})
 	}
-	list = append(list, nextFact(s))
-	change := fact{Name: "change", Value: "–", Note: "known from the second look on"}
-	switch {
-	case s.Waiting == nil:
-		change.Note = "not known, as what waits is not"
-	case before != nil && before.waiting != nil:
-		more := *s.Waiting - *before.waiting
-		change.Value = signed(more)
-		change.Note = fmt.Sprintf("in %s: %s a second", over, signedRate(float64(more)/s.Time.Sub(before.at).Seconds()))
-	}
-	return append(list, change)
+	return append(list, nextFact(s))
 }
 
 // nextFact is when the next message is due, as far as queues tell.
@@ -180,21 +117,16 @@ func nextFact(s status.Status) fact {
 	return next
 }
 
-func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) waitingPart {
+func partOf(b status.Backend, now time.Time) waitingPart {
 	p := waitingPart{Backend: b.Name, Head: "stays", Slots: b.Due != nil}
-	filled := 0
-	most := 0
+	filled, most := 0, 0
 	for _, q := range b.Queues {
 		if q.Messages == 0 {
 			continue
 		}
 		filled++
 		most = max(most, q.Messages)
-		r := rowOf(q, now)
-		if before != nil {
-			r.Change = signed(q.Messages - before.queues[placeOf(q)])
-		}
-		p.Rows = append(p.Rows, r)
+		p.Rows = append(p.Rows, rowOf(q, now))
 	}
 	switch {
 	case b.Waiting == nil:
@@ -211,18 +143,14 @@ func partOf(b status.Backend, before *counts, now time.Time, byNumber bool) wait
 		p.Rows[i].Share = max(4, p.Rows[i].Messages*1000/most)
 	}
 	slices.SortFunc(p.Rows, func(a, b waitingRow) int {
-		byTime := cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Queue, b.Queue))
-		if byNumber {
-			return cmp.Or(cmp.Compare(b.Messages, a.Messages), byTime)
-		}
-		return byTime
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Queue, b.Queue))
 	})
 	return p
 }
 
 // rowOf names a queue for people: by when its messages are due, or how long they stay.
 func rowOf(q status.Queue, now time.Time) waitingRow {
-	r := waitingRow{Queue: q.Name, Messages: q.Messages, Change: "–"}
+	r := waitingRow{Queue: q.Name, Messages: q.Messages}
 	switch {
 	case q.From != nil:
 		r.What, r.When, r.order = stretch(*q.From, *q.To, now), cli.Ago(*q.From, now), q.From.UnixMilli()
@@ -244,26 +172,4 @@ func rowOf(q status.Queue, now time.Time) waitingRow {
 
 func messages(n int) string {
 	return format.Thousands(n) + strings.TrimPrefix(cli.Count(n, "message"), fmt.Sprint(n))
-}
-
-// signed is a change.
-func signed(n int) string {
-	switch {
-	case n == 0:
-		return "0"
-	case n > 0:
-		return "+" + format.Thousands(n)
-	}
-	return "−" + format.Thousands(-n)
-}
-
-func signedRate(r float64) string {
-	switch text := perSecond(max(r, -r)); {
-	case text == "0":
-		return text
-	case r > 0:
-		return "+" + text
-	default:
-		return "−" + text
-	}
 }

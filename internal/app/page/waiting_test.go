@@ -3,7 +3,6 @@ package page
 import (
 	"context"
 	"fmt"
-	"html"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -42,32 +41,17 @@ func TestWaiting(t *testing.T) {
 	text := w.body("/page/waiting")
 	for _, want := range []string{
 		"1,021 messages in 4 of 5 queues", "14:20 to 14:40 in 20m 0s", "p.20m.1", "1,000", "14:00:34 in 4s",
-		"overdue, for 5m 0s", "in 4s", "with controllers", "known from the second look on", "Messages of this backend have no tickets", "Waiting",
+		"overdue, for 5m 0s", "in 4s", "with controllers", "Messages of this backend have no tickets", "Waiting",
 	} {
 		assert.Contains(t, plain(text), want)
 	}
 	assert.NotContains(t, text, "p.4s.3", "it is empty")
 
-	rows := waitingOf(look{figures{Status: slots()}, reply{Known: true}}, false).Parts[0].Rows
-	var order, byNumber []string
-	for _, r := range rows {
+	var order []string
+	for _, r := range waitingOf(look{figures{Status: slots()}, reply{Known: true}}).Parts[0].Rows {
 		order = append(order, plain(string(r.What)))
 	}
-	for _, r := range waitingOf(look{figures{Status: slots()}, reply{Known: true}}, true).Parts[0].Rows {
-		byNumber = append(byNumber, plain(string(r.What)))
-	}
 	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
-	assert.Equal(t, []string{"14:20 to 14:40", "14:00:34", "13:55", "at once"}, byNumber)
-	assert.Contains(t, w.body("/page/waiting?by=number"), `aria-sort="descending"`)
-
-	w.at = w.at.Add(10 * time.Second)
-	next := slots()
-	next.Time, next.Waiting, next.Backends[0].Queues[1].Messages = w.at, ptr(1121), 1100
-	w.broker.status = next
-	text = html.UnescapeString(w.body("/page/waiting"))
-	for _, want := range []string{"change in 10.0 s", "in 10.0 s: +10 a second", `<span class="figure">+100</span>`} {
-		assert.Contains(t, text, want)
-	}
 }
 
 var tag = regexp.MustCompile(`<[^>]*>`)
@@ -93,34 +77,6 @@ func TestNextFact(t *testing.T) {
 	}
 }
 
-// TestHistory: changes are told over the last minutes, and otherwise since the last look.
-func TestHistory(t *testing.T) {
-	var h history
-	look := func(after time.Duration, n int) {
-		s := slots()
-		s.Time, s.Waiting = asked.Add(after), &n
-		h = h.add(s)
-	}
-	look(0, 1)
-	assert.Len(t, h, 1)
-	look(3*time.Hour, 2)
-	assert.Len(t, h, 2, "the last look counts, however long ago")
-	for i := range 100 {
-		look(3*time.Hour+time.Duration(i+1)*5*time.Second, 3+i)
-	}
-	assert.Len(t, h, 61)
-	assert.Equal(t, changeOver, h[60].at.Sub(h[0].at))
-	look(time.Hour, 1000)
-	assert.Len(t, h, 1, "the clock was set back")
-
-	q := slotOf("q", 0, time.Minute, 5)
-	h = history{}.add(status.Status{Time: asked, Backends: []status.Backend{{Queues: []status.Queue{q}}}})
-	assert.Equal(t, 5, h[0].queues[placeOf(q)])
-	later := q.From.Add(time.Hour)
-	q.From = &later
-	assert.Zero(t, h[0].queues[placeOf(q)], "the slot serves another time")
-}
-
 // TestOverview_Fine: what the page says is fine is so.
 func TestOverview_Fine(t *testing.T) {
 	s := slots()
@@ -143,60 +99,6 @@ func TestOverview_Fine(t *testing.T) {
 	}
 }
 
-// TestQuestion: the longer an answer takes, the less often the broker is asked, and no look waits
-// long: answers of the last minute are shown if newer ones do not come at once, and of older ones it
-// is said that newer are coming.
-func TestQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		takes, asked := 20*time.Millisecond, 0
-		q := newQuestion(time.Minute, time.Now, func(context.Context, int) (int, error) {
-			asked++
-			time.Sleep(takes)
-			return asked, nil
-		})
-		defer q.Close()
-		looks := func(wait time.Duration, known, coming bool) {
-			t.Helper()
-			began := time.Now()
-			r := q.look(t.Context(), briefly)
-			assert.Equal(t, []any{wait, known, coming, false}, []any{time.Since(began), r.Known, r.Coming, r.Old()})
-			q.done.Wait()
-		}
-		looks(takes, true, false)
-		for _, c := range []struct{ takes, every time.Duration }{
-			{20 * time.Millisecond, askEvery}, {200 * time.Millisecond, 20 * time.Second}, {time.Second, mostEvery},
-		} {
-			time.Sleep(mostEvery)
-			takes = c.takes
-			q.look(t.Context(), takes)
-			q.done.Wait()
-			before := asked
-			time.Sleep(c.every - takes - time.Millisecond)
-			q.look(t.Context(), takes)
-			q.done.Wait()
-			assert.Equal(t, before, asked)
-			time.Sleep(time.Millisecond)
-			q.look(t.Context(), takes)
-			q.done.Wait()
-			assert.Equal(t, before+1, asked)
-		}
-		time.Sleep(mostEvery - takes)
-		looks(briefly, true, false)
-		time.Sleep(2 * mostEvery)
-		looks(briefly, true, true)
-		looks(0, true, false)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		q := newQuestion(time.Minute, time.Now, func(context.Context, int) (int, error) {
-			time.Sleep(time.Second)
-			return 1, nil
-		})
-		defer q.Close()
-		assert.True(t, q.look(t.Context(), briefly).Coming)
-		assert.True(t, q.look(t.Context(), figuresWithin).Known, "who needs an answer waits for the first one")
-	})
-}
-
 // TestPage_LongLook: a look may take longer than the server grants others.
 func TestPage_LongLook(t *testing.T) {
 	w := newSite(t, undeliveredSample(), "")
@@ -214,34 +116,26 @@ func TestPage_LongLook(t *testing.T) {
 	assert.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
-// set makes figures be known, and be read: nil, they are not.
-func (f *Figures) set(known look, going chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last, f.next, f.going = reading[figures]{known.figures, known.reply}, f.now().Add(mostEvery), going
-}
-
-// TestFigures_Unread: while the first figures are read, each page says so, and a script looks again
-// after a second.
-func TestFigures_Unread(t *testing.T) {
-	w := newSite(t, sample("delayer"), "")
-	never := make(chan struct{})
-	w.Figures.set(look{}, never)
-	w.Retries.queues.going = never
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, path := range []string{"/", waitingPath, undeliveredPath, retriesPath} {
-		answer := httptest.NewRecorder()
-		w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+path, nil))
-		for _, want := range []string{"The figures are being read", `<body data-next="1000">`, "<noscript> Load the page again.</noscript>", "/page/live.js"} {
-			assert.Contains(t, answer.Body.String(), want, path)
+// TestQuestion: the broker is asked once in some seconds, and the less often the longer an answer
+// takes.
+func TestQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		takes, asked := time.Duration(0), 0
+		q := &question[int]{now: time.Now, ask: func(context.Context) (int, error) {
+			asked++
+			time.Sleep(takes)
+			return asked, nil
+		}}
+		for _, c := range []struct{ takes, every time.Duration }{
+			{0, askEvery}, {200 * time.Millisecond, 20 * time.Second}, {5 * time.Second, mostEvery},
+		} {
+			time.Sleep(mostEvery)
+			takes = c.takes
+			before := q.look(t.Context()).Value
+			time.Sleep(c.every - time.Millisecond)
+			assert.Equal(t, before, q.look(t.Context()).Value)
+			time.Sleep(time.Millisecond)
+			assert.Equal(t, before+1, q.look(t.Context()).Value)
 		}
-	}
-	answer := httptest.NewRecorder()
-	w.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost:8080"+unroutable, nil))
-	assert.Contains(t, answer.Body.String(), "The queues are being read.")
-	w.Figures.set(look{reply: reply{Err: context.DeadlineExceeded}}, nil)
-	w.Retries.queues.going = nil
-	assert.Contains(t, w.ask(http.MethodGet, unroutable, nil).Body.String(), "The broker does not answer.")
-	assert.Contains(t, w.body("/"), `<body data-next="5000">`, "it is looked at all the time")
+	})
 }

@@ -1,6 +1,6 @@
 // Replaces the figures by newer ones. The page works without.
 "use strict";
-const patience = 5000;
+const patience = 15000;
 let timer;
 
 // next looks again when the page says, if it does.

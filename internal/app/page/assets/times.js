@@ -40,15 +40,4 @@ function localise(page) {
   }
 }
 
-// typed has a time typed in the reader's zone, and sent in UTC.
-function typed(field) {
-  if (!zone || !field) return;
-  const least = new Date(field.min + "Z");
-  field.min = new Date(least - least.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
-  field.form.addEventListener("formdata", (sent) => {
-    if (field.value) sent.formData.set(field.name, new Date(field.value).toISOString());
-  });
-}
-
 localise(document);
-typed(document.getElementById("at"));
