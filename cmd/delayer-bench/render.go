@@ -13,9 +13,9 @@ import (
 
 // renderCmd is `delayer-bench render`.
 type renderCmd struct {
-	Report  string `arg:"" placeholder:"FILE" help:"The report, report.json."`
-	Out     string `placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`
-	Picture string `placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
+	Report  string `arg:"" predictor:"file" placeholder:"FILE" help:"The report, report.json."`
+	Out     string `predictor:"file" placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`
+	Picture string `predictor:"file" placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }
 
 // Run writes the pages, or the picture.

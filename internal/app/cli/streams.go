@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +108,6 @@ func WriteJSON(out io.Writer, value any) error {
 type Common struct {
 	Help        helpCmd          `cmd:"" group:"Other:" help:"Show the help of a command, as --help behind it does."`
 	Completion  completionCmd    `cmd:"" group:"Other:" help:"Print a script with which a shell completes commands, flags and files."`
-	Complete    completeCmd      `cmd:"" group:"Other:" name:"__complete" hidden:"" passthrough:""`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
@@ -123,29 +121,22 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// scripts call the program, so that they need not be printed again for a newer one.
-//
-//go:embed completion
-var scripts embed.FS
+// scripts let a shell call the program, which completes the line in COMP_LINE.
+var scripts = map[string]string{
+	"bash": "complete -C PROGRAM PROGRAM\n",
+	"zsh":  "autoload -U +X bashcompinit && bashcompinit\ncomplete -C PROGRAM PROGRAM\n",
+	"fish": `function __PROGRAM_complete
+	set -lx COMP_LINE (commandline -cp)
+	test -z (commandline -ct); and set COMP_LINE "$COMP_LINE "
+	PROGRAM
+end
+complete -f -c PROGRAM -a "(__PROGRAM_complete)"
+`,
+}
 
-// Run prints the script, which says how it is loaded.
+// Run prints the script.
 func (c *completionCmd) Run(k *kong.Context) error {
-	script, err := scripts.ReadFile("completion/" + c.Shell)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(k.Stdout, strings.ReplaceAll(string(script), "PROGRAM", k.Model.Name))
-	return err
-}
-
-// completeCmd is what the scripts call.
-type completeCmd struct {
-	Words []string `arg:"" optional:""`
-}
-
-// Run prints what the last word may become, a line each.
-func (c *completeCmd) Run(k *kong.Context) error {
-	_, err := fmt.Fprint(k.Stdout, strings.Join(complete(k.Model.Node, c.Words), ""))
+	_, err := fmt.Fprint(k.Stdout, strings.ReplaceAll(scripts[c.Shell], "PROGRAM", k.Model.Name))
 	return err
 }
 

@@ -2,6 +2,7 @@
 package messagescmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,7 +147,7 @@ func ids(m kept.Message) string {
 	if m.MessageID != "" {
 		ids = append(ids, "message-id="+cli.Shown(string(m.MessageID)))
 	}
-	return cli.OrDash(strings.Join(ids, " "))
+	return cmp.Or(strings.Join(ids, " "), "-")
 }
 
 // A tally counts messages by text.

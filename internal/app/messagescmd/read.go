@@ -263,7 +263,7 @@ func indented(text string) string {
 // exportCmd is `delayer messages export`.
 type exportCmd struct {
 	queueFlags
-	Out string `placeholder:"FILE" help:"Write to this new file instead of standard output."`
+	Out string `predictor:"file" placeholder:"FILE" help:"Write to this new file instead of standard output."`
 }
 
 // Run writes one message a line.
