@@ -60,7 +60,7 @@ func program() cli.Program {
 var examples = map[string][]string{
 	"": {
 		"delayer send --key jobs --delay 10s --body hello",
-		"delayer status --watch",
+		"delayer status",
 		"delayer help messages retry",
 	},
 	"send": {

@@ -99,17 +99,3 @@ func TestHelp_Examples(t *testing.T) {
 		require.Contains(t, stdout, "\n"+group+"\n")
 	}
 }
-
-func TestUsageErrors(t *testing.T) {
-	for _, args := range [][]string{
-		{"bench"}, {"send", "--fast"}, {"serve", "--pprof"}, {"outbox", "run", "--pprof"}, {"serve", "--log", "xml"},
-	} {
-		status, _, stderr := command(t.Context(), t, args...)
-		assert.Equal(t, exitUsage, status, args)
-		assert.Contains(t, stderr, args[len(args)-1])
-		assert.Contains(t, stderr, "--help")
-	}
-	status, _, stderr := command(t.Context(), t, "status", "--timeout", "0s")
-	assert.Equal(t, exitUsage, status)
-	assert.Contains(t, stderr, "--timeout must be positive")
-}

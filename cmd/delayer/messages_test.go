@@ -176,6 +176,18 @@ func TestMessages_Unroutable(t *testing.T) {
 	require.Equal(t, "a.b", got.RoutingKey)
 	require.Equal(t, exchange, got.Exchange)
 
+	out := filepath.Join(t.TempDir(), "messages.jsonl")
+	status, stdout, stderr = m.run("export", "--out", out, "--id", "future")
+	require.Equal(t, exitOK, status, stderr)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "exported 1 message of "+m.queue()+"; they are still there")
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"mine":{"type":"int64","value":1099511627776}`)
+	status, _, stderr = m.run("export", "--out", out)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "file exists")
+
 	status, _, stderr = m.run("purge")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "standard input is no terminal: give --yes")
@@ -189,6 +201,9 @@ func TestMessages_Unroutable(t *testing.T) {
 	m.holds(1)
 	require.Equal(t, map[string]any{"queue": m.queue(), "deleted": map[string]any{"queue " + queue: 1.0}}, m.json("purge", "--yes"))
 	m.holds(0)
+	status, _, stderr = m.run("list", "--prefix", m.prefix+"other")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "there is no such queue (a Delayer declares it when it is opened")
 	for want, args := range map[string][]string{
 		" is empty.":                           {"list"},
 		" is empty: there is nothing to send.": {"retry"},
@@ -234,79 +249,4 @@ func TestMessagesRetry_Interrupted(t *testing.T) {
 	require.Eventually(t, func() bool { return seen.Load() >= n }, time.Minute, 20*time.Millisecond)
 	require.Zero(t, m.Count(queue))
 	require.EqualValues(t, n, seen.Load(), "each once")
-}
-
-// TestMessages_Misrouted: the commands say where the messages are, and show a time that RFC 3339
-// has no year for.
-func TestMessages_Misrouted(t *testing.T) {
-	t.Parallel()
-	m := newMailbox(t)
-	m.put("kept", "", m.prefix+"-q", time.Now(), amqp091.Publishing{})
-	m.holds(1)
-	require.NoError(t, m.d.Close()) // which would look at misrouted ones
-	misrouted := m.prefix + ".misrouted"
-	for range 3 {
-		m.Publish("", misrouted, amqp091.Publishing{Headers: amqp091.Table{delayer.Header: "far 9223372036854775807 0 "}})
-	}
-	status, stdout, stderr := m.run("list", "--output", "json")
-	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, `"due": 9223372036854775`)
-	status, stdout, stderr = m.run("list")
-	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "4 messages in "+misrouted+" and "+m.queue()+".")
-	status, stdout, stderr = m.run("purge", "--yes")
-	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "deleted 4 messages from "+misrouted+" and "+m.queue())
-	m.holds(0)
-}
-
-func TestMessages_Errors(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Broker(t)
-	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
-	existing := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: plugin\nplugin: {exchange: theirs}\n")
-	none := []string{"--url", b.URL(), "--prefix", rabbittest.Prefix(t)}
-	for name, c := range map[string]struct {
-		args   []string
-		status int
-		want   string
-	}{
-		"no broker":     {[]string{"list"}, exitFailed, "delayer messages list: no broker: give --config with a url, or set DELAYER_URL"},
-		"no config":     {[]string{"list", "--config", "/nowhere/d.yaml"}, exitFailed, "give an existing file"},
-		"nobody there":  {[]string{"retry", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-		"not a backend": {[]string{"list", "--config", nowhere, "--backend", "abacus"}, exitFailed, `unknown backend "abacus" (known: `},
-		"no such queue": {append([]string{"export"}, none...), exitFailed, "there is no such queue (a Delayer declares it when it is opened: are prefix, broker and virtual host those of a Delayer?)"},
-		"plugin":        {[]string{"list", "--config", existing}, exitFailed, "with plugin.exchange no message is kept as unroutable"},
-		"no name":       {[]string{"purge", "", "--yes"}, exitUsage, "the queue's name is empty"},
-		"not parked":    {append([]string{"retry", "jobs.parked"}, none...), exitFailed, "there is no such queue (a consumer of package retry declares it when it starts: is the name right?)"},
-		"limit":         {[]string{"list", "--limit=-1"}, exitUsage, "--limit: -1 is negative; 0 shows all"},
-		"action":        {[]string{"drop"}, exitUsage, "drop"},
-		"a file":        {append([]string{"export", "--out", nowhere}, none...), exitFailed, "file exists"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, stdout, stderr := command(t.Context(), t, append([]string{"messages"}, c.args...)...)
-			require.Equal(t, c.status, status, stderr)
-			require.Empty(t, stdout)
-			require.Contains(t, stderr, c.want)
-			require.NotContains(t, stderr, "hunter2")
-		})
-	}
-}
-
-func TestMessagesExport_File(t *testing.T) {
-	t.Parallel()
-	m := newMailbox(t)
-	m.put("id", "there", "a key", time.UnixMilli(1795234405786), amqp091.Publishing{Body: []byte{0, 255}, UserId: ""})
-	m.holds(1)
-	out := filepath.Join(t.TempDir(), "messages.jsonl")
-	status, stdout, stderr := m.run("export", "--out", out)
-	require.Equal(t, exitOK, status, stderr)
-	require.Empty(t, stdout)
-	require.Contains(t, stderr, "exported 1 message of "+m.queue()+"; they are still there")
-	text, err := os.ReadFile(out)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"exchange": "there", "routing_key": "a key", "id": "id", "due": "2026-11-21T04:13:25.786Z", "properties": {},
-		"headers": {"x-delayer": {"type": "string", "value": "id 1795234405786 0 there"}, "mine": {"type": "int64", "value": 1099511627776}},
-		"body": "AP8="}`, string(text))
-	m.holds(1)
 }

@@ -12,41 +12,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestMigrate_Refuses: each mistake has an error that says what is wrong, and shows no password.
-func TestMigrate_Refuses(t *testing.T) {
-	const ctl, nowhere = " --rabbitmqctl x", " --url amqp://u:hunter2@127.0.0.1:1/"
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"switch --exchange x --mode serve", exitUsage, "--rabbitmqctl is missing"},
-		{"switch --exchange x" + ctl, exitUsage, "--mode"},
-		{"switch --exchange x --mode no" + ctl, exitUsage, "--mode must be one of"},
-		{"switch --exchange= --mode serve --yes" + ctl, exitUsage, "the name is empty"},
-		{"switch --exchange x --mode in-place --to y" + ctl, exitUsage, "--to is for --mode serve"},
-		{"rollback" + ctl, exitUsage, "--exchange"},
-		{"retire --exchange x", exitUsage, "--rabbitmqctl is missing"},
-		{"status --output yaml", exitUsage, "--output must be one of"},
-		{"evacuate", exitUsage, "--rabbitmqctl is missing"},
-		{"evacuate --leave 1s" + ctl, exitUsage, "--leave must be at least 10s"},
-		{"evacuate --rabbitmqctl x' --dry-run" + nowhere, exitFailed, "expecting closing quote"},
-		{"evacuate --rabbitmqctl /no/such --dry-run" + nowhere, exitFailed, "give the command that runs rabbitmqctl on a node"},
-		{"assess", exitFailed, "delayer migrate assess: no broker"},
-		{"assess" + nowhere, exitFailed, "no management API: give --management"},
-		{"assess --management h:15672" + nowhere, exitFailed, "want http://user:password@host:15672"},
-		{"assess --management http://u:hunter2@127.0.0.1:1" + nowhere, exitFailed, "is the management plugin enabled"},
-	} {
-		status, stdout, stderr := command(t.Context(), t, append([]string{"migrate"}, strings.Fields(c.args)...)...)
-		require.Equal(t, c.status, status, c.args)
-		require.Contains(t, stderr, c.says, c.args)
-		require.NotContains(t, stdout+stderr, "hunter2")
-	}
-	t.Setenv("DELAYER_BACKEND", "plugin")
-	_, _, stderr := command(t.Context(), t, strings.Fields("migrate evacuate"+ctl+nowhere)...)
-	require.Contains(t, stderr, "the configuration's backend is the plugin itself")
-}
-
 // TestMigrateSteps is the journey of one exchange, there and back and to its end.
 func TestMigrateSteps(t *testing.T) {
 	b := rabbittest.Alone(t)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/outboxcmd"
@@ -53,25 +52,4 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 	require.Equal(t, outboxcmd.Status{Failed: 1, Failures: st.Failures}, st)
 	require.Equal(t, prefix+"-gone", st.Failures[0].Key)
 	require.Contains(t, st.Failures[0].Error, "unroutable")
-}
-
-func TestOutbox_NoPasswordIsShown(t *testing.T) {
-	config := configFile(t, "url: amqp://guest:guest@127.0.0.1:1/\n")
-	for address, want := range map[string]string{
-		"":                                   "set DELAYER_POSTGRES",
-		"postgres://me:hunter2@127.0.0.1:1/": "connect",
-		"postgres://me:hunter2@127.0.0.1:x/": "it looks like postgres://",
-		"host=localhost password='hunter2":   "it looks like postgres://",
-	} {
-		t.Setenv("DELAYER_POSTGRES", address)
-		status, _, stderr := command(t.Context(), t, "outbox", "migrate")
-		require.Equal(t, exitFailed, status)
-		assert.Contains(t, stderr, want)
-		assert.NotContains(t, stderr, "hunter2")
-	}
-	for _, args := range [][]string{{"--batch=0"}, {"--workers=0"}, {"--poll=0s"}} {
-		status, _, stderr := command(t.Context(), t, append([]string{"outbox", "run", "--config", config}, args...)...)
-		assert.Equal(t, exitUsage, status)
-		assert.Contains(t, stderr, "must be positive")
-	}
 }

@@ -72,26 +72,3 @@ func TestCancel(t *testing.T) {
 	out, _ = run(exitFailed, "cancel", "nonsense", "--output", "json")
 	require.Contains(t, out, `"cancelled": false`)
 }
-
-func TestCancel_Errors(t *testing.T) {
-	ladder := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
-	rounds := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: controller\ncontroller: {wheel: rounds}\n")
-	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: controller\n")
-	for name, c := range map[string]struct {
-		args   []string
-		status int
-		want   string
-	}{
-		"no ticket":    {[]string{"cancel"}, exitUsage, "<ticket>"},
-		"no delay":     {[]string{"postpone", "d2.x"}, exitUsage, "give a delay, or --at"},
-		"ladder":       {[]string{"cancel", "d2.x", "--config", ladder}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"rounds":       {[]string{"postpone", "d2.x", "1h", "--config", rounds}, exitFailed, "with this configuration messages cannot be cancelled"},
-		"nobody there": {[]string{"cancel", "d2.x", "--config", nowhere}, exitFailed, "is RabbitMQ running there"},
-	} {
-		status, stdout, stderr := command(t.Context(), t, c.args...)
-		require.Equal(t, c.status, status, name)
-		require.Empty(t, stdout, name)
-		require.Contains(t, stderr, c.want, name)
-		require.NotContains(t, stderr, "hunter2")
-	}
-}

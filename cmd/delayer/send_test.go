@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,47 +87,6 @@ func TestSend(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, `delayer send: publish fixedtiers exchange "`+prefix+`-none": unroutable`)
 	require.Contains(t, stderr, "(declare it before publishing)")
-}
-
-func TestSend_Errors(t *testing.T) {
-	nowhere := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\n")
-	for name, c := range map[string]struct {
-		args   []string
-		status int
-		want   string
-	}{
-		"no destination": {[]string{"--delay", "1s", "--body", "x"}, exitUsage, "give an exchange, or a queue's name as the key (see delayer send --help)"},
-		"no delay":       {[]string{"--key", "k", "--body", "x"}, exitUsage, "--delay"},
-		"no unit":        {[]string{"--key", "k", "--body", "x", "--delay", "90"}, exitUsage, "--delay"},
-		"header":         {[]string{"--key", "k", "--body", "x", "--delay", "1s", "--header", "a"}, exitUsage, "name=value"},
-		"no broker":      {[]string{"--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "set DELAYER_URL"},
-		"no config":      {[]string{"--config", "/nowhere/d.yaml", "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "give an existing file"},
-		"no file":        {[]string{"--config", nowhere, "--key", "k", "--body", "@/nowhere/body", "--delay", "1s"}, exitFailed, "--body: open /nowhere/body"},
-		"nobody there":   {[]string{"--config", nowhere, "--key", "k", "--body", "x", "--delay", "1s"}, exitFailed, "is RabbitMQ running there"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, stdout, stderr := command(t.Context(), t, append([]string{"send"}, c.args...)...)
-			require.Equal(t, c.status, status)
-			require.Empty(t, stdout)
-			require.Contains(t, stderr, c.want)
-			require.NotContains(t, stderr, "hunter2")
-		})
-	}
-}
-
-// TestSend_Interrupted: the first interrupt ends a command that reads standard input.
-func TestSend_Interrupted(t *testing.T) {
-	stdin, typed := io.Pipe()
-	defer func() { _ = typed.Close() }()
-	ctx, interrupt := context.WithCancel(t.Context())
-	go func() {
-		_, _ = typed.Write([]byte("not all of it")) // until the command reads
-		interrupt()
-	}()
-	var out, errs bytes.Buffer
-	status := run(ctx, []string{"send", "--url", "amqp://127.0.0.1:1", "--key", "k", "--delay", "1s", "--body", "-"}, stdin, &out, &errs)
-	require.Equal(t, exitInterrupted, status, errs.String())
-	require.Empty(t, out.String())
 }
 
 // TestSend_Unknown: what may be stored is named, so that it can be sent again with the same id.

@@ -15,16 +15,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-func TestServe_Nothing(t *testing.T) {
-	config := configFile(t, "url: amqp://guest:hunter2@127.0.0.1:1/\nbackend: fixedtiers\n")
-	status, _, stderr := command(t.Context(), t, "serve", "--config", config)
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "delayer serve: open serve.exchanges: invalid configuration: there is nothing to serve (write backend: controller, or serve: {exchanges")
-	status, _, stderr = command(t.Context(), t, "serve")
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "set DELAYER_URL")
-}
-
 // quickLadder configures a ladder for delays of a second or two, in steps of 20 ms.
 const quickLadder = "binaryladder: {tick: 20ms, steps: [20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1280ms]}\n"
 

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,32 +12,6 @@ import (
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
-
-func TestStatus_Usage(t *testing.T) {
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"--fail-if lost>0", exitUsage, `--fail-if: "lost>0": there is no number "lost" (names: controllers,`},
-		{"--fail-if unroutable", exitUsage, "is no condition such as unroutable>0"},
-		{"--every 0s", exitUsage, "--every must be positive"},
-		{"--listen :0", exitUsage, "--listen: give --watch too"},
-		{"--output xml", exitUsage, `--output must be one of "table","json"`},
-		{"", exitFailed, "delayer status: no broker: give --config with a url, or set DELAYER_URL"},
-		{"--config /none", exitFailed, "give an existing file"},
-		{"--backend abacus", exitFailed, `unknown backend "abacus"`},
-		{"--url amqp://u:hunter2@127.0.0.1:1/", exitFailed, "is RabbitMQ running there"},
-		{"--url amqp://u:hunter2@127.0.0.1:1/ --management h:15672", exitFailed, "want http://user:password@host:15672"},
-		{"--url http://u:hunter2@127.0.0.1:1/", exitFailed, `scheme "http" is not AMQP`},
-	} {
-		status, stdout, stderr := command(t.Context(), t, append([]string{"status"}, strings.Fields(c.args)...)...)
-		require.Equal(t, c.status, status, c.args)
-		require.Contains(t, stderr, c.says)
-		require.NotContains(t, stderr, "hunter2")
-		require.Empty(t, stdout)
-	}
-}
 
 // TestStatus is what an operator sees, and a script.
 func TestStatus(t *testing.T) {

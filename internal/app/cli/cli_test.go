@@ -78,16 +78,6 @@ func TestDisplay_LiveLineIsCutAndErased(t *testing.T) {
 	assert.Equal(t, "\r"+strings.Repeat("ä", 78)+"…\x1b[K\r\x1b[Ka line that stays\n", out.String())
 }
 
-func TestScreen(t *testing.T) {
-	var out bytes.Buffer
-	s := cli.NewScreen(&out)
-	assert.False(t, s.Live(), "a buffer is no terminal")
-	assert.NoError(t, s.Draw("one\n"+strings.Repeat("ä", 100)+"\n"))
-	assert.NoError(t, s.Draw(strings.Repeat("line\n", 30)))
-	assert.Equal(t, "\x1b[2J\x1b[Hone\x1b[K\n"+strings.Repeat("ä", 79)+"…\x1b[K\n\x1b[J"+
-		"\x1b[H"+strings.Repeat("line\x1b[K\n", 22)+"…\x1b[K\n\x1b[J", out.String())
-}
-
 // TestAgree_NullDevice: it is a character device, and no terminal.
 func TestAgree_NullDevice(t *testing.T) {
 	null, err := os.Open(os.DevNull)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"golang.org/x/term"
@@ -21,7 +20,7 @@ type Display struct {
 
 // NewDisplay shows progress on out.
 func NewDisplay(out io.Writer) *Display {
-	return &Display{out: out, live: isLive(out)}
+	return &Display{out: out, live: IsTerminal(out) && os.Getenv("TERM") != "dumb"}
 }
 
 // IsTerminal reports whether a reader or writer is a terminal.
@@ -29,8 +28,6 @@ func IsTerminal(file any) bool {
 	f, ok := file.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-func isLive(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != "dumb" }
 
 // Live reports whether the output is a terminal.
 func (d *Display) Live() bool { return d.live }
@@ -72,54 +69,12 @@ func (d *Display) clear() {
 	}
 }
 
-// A Screen shows a page again and again, each time in the place of the last.
-type Screen struct {
-	out   io.Writer
-	live  bool
-	drawn bool
-}
-
-// NewScreen shows pages on out.
-func NewScreen(out io.Writer) *Screen {
-	return &Screen{out: out, live: isLive(out)}
-}
-
-// Live reports whether the output is a terminal.
-func (s *Screen) Live() bool { return s.live }
-
-// Size is the width and height of the terminal in characters; 80 and 24 where that is not known.
-func (s *Screen) Size() (width, height int) {
-	if f, ok := s.out.(*os.File); ok && s.live {
-		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
-			return width, height
+// Width is that of a terminal in characters; 80 where that is not known.
+func Width(out io.Writer) int {
+	if f, ok := out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
 		}
 	}
-	return 80, 24
-}
-
-const (
-	clearAll   = "\x1b[2J"
-	cursorHome = "\x1b[H"
-	eraseBelow = "\x1b[J"
-)
-
-// Draw replaces the page. What does not fit on the terminal is cut off.
-func (s *Screen) Draw(page string) error {
-	var b strings.Builder
-	if !s.drawn {
-		b.WriteString(clearAll)
-		s.drawn = true
-	}
-	b.WriteString(cursorHome)
-	width, height := s.Size()
-	lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
-	if height--; len(lines) > height && height > 0 {
-		lines = append(lines[:height-1], "…")
-	}
-	for _, line := range lines {
-		b.WriteString(first(line, width) + eraseRest + "\n")
-	}
-	b.WriteString(eraseBelow)
-	_, err := io.WriteString(s.out, b.String())
-	return err
+	return 80
 }

@@ -54,7 +54,6 @@ type rules struct {
 	to     Destinations
 	limits delayer.Limits
 	user   string // of the connection
-	turns  bool   // the plugin of this broker turns the sign of the x-delay header
 }
 
 // stateHeader is the header of a message on its way back to the entry, with what the header of
@@ -87,18 +86,12 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if delay == 0 {
 		return r.hop(l, now)
 	}
+	delete(l.out.Headers, xdelay.Header)
 	if due {
-		if _, is := l.out.Headers[xdelay.Header]; is && r.turns {
-			l.out.Headers[xdelay.Header] = -delay.Milliseconds()
-		}
 		return r.hop(l, now)
 	}
 	l.action, l.delay = delayed, delay
-	delete(l.out.Headers, xdelay.Header)
-	if r.spec.KeepXDelay || d.Expiration != "" || d.Priority > r.limits.MaxPriority { // what the Delayer does not deliver as it is
-		if !r.turns && d.Exchange == r.to.To { // it would ask for its delay each time
-			return r.refuse(l, now, r.circle(d))
-		}
+	if d.Expiration != "" || d.Priority > r.limits.MaxPriority { // what the Delayer does not deliver as it is
 		l.action, l.trip = tour, r.returning(d, now, "", true)
 	}
 	return l

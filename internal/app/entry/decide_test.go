@@ -19,7 +19,7 @@ var (
 	clean = rules{
 		Names: Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
 		spec:  Spec{Name: "orders"}, to: Destinations{To: "behind"},
-		limits: delayer.Limits{MaxPriority: 4}, user: "serve", turns: true,
+		limits: delayer.Limits{MaxPriority: 4}, user: "serve",
 	}
 )
 
@@ -33,7 +33,6 @@ func incoming(headers amqp091.Table) amqp091.Delivery {
 
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
-		rules   func(*rules)
 		message func(*amqp091.Delivery)
 		headers amqp091.Table
 		want    action
@@ -52,13 +51,9 @@ func TestDecide(t *testing.T) {
 		"expiration only":  {message: func(d *amqp091.Delivery) { d.Expiration = "9" }, want: straight},
 		"high priority":    {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.Priority = 9 }, want: tour, delay: 5 * time.Millisecond},
 		"another user":     {headers: amqp091.Table{"x-delay": 5}, message: func(d *amqp091.Delivery) { d.UserId = "alice" }, want: delayed, delay: 5 * time.Millisecond},
-		"header kept":      {rules: func(r *rules) { r.spec.KeepXDelay = true }, headers: amqp091.Table{"x-delay": 5}, want: tour, delay: 5 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, d := clean, incoming(c.headers)
-			if c.rules != nil {
-				c.rules(&r)
-			}
 			if c.message != nil {
 				c.message(&d)
 			}
@@ -101,18 +96,13 @@ func TestDecide_Tour(t *testing.T) {
 	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.Back)
 	id, _ := came.Headers[delayer.Header].(string)
 
-	again := came
 	due := r.decide(r.Back, &came, now)
 	assert.Equal(t, straight, due.action)
 	assert.Equal(t, "order.new", due.RoutingKey)
 	assert.Equal(t, "orders", due.Exchange)
-	want.Headers["x-delay"], want.Headers[delayer.Header], want.Headers[userHeader] = int64(-5000), id, "alice"
+	delete(want.Headers, "x-delay")
+	want.Headers[delayer.Header], want.Headers[userHeader] = id, "alice"
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
-
-	r.turns = false
-	due = r.decide(r.Back, &again, now)
-	assert.Equal(t, straight, due.action)
-	assert.Equal(t, "5000", due.out.Headers["x-delay"], "as it was published")
 }
 
 // TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One
@@ -142,14 +132,7 @@ func TestDecide_Circle(t *testing.T) {
 	}
 	assert.Equal(t, park, lap(clean, "another", count(int64(math.MaxInt64))).action)
 
-	kept := clean
-	kept.spec.KeepXDelay = true
-	asks := amqp091.Table{"x-delay": int32(5)}
-	assert.Equal(t, tour, lap(kept, "behind", asks).action, "it comes back with a delay that is over")
-	kept.turns = false
-	assert.Equal(t, park, lap(kept, "behind", asks).action, "it would come back with its delay")
-	assert.Equal(t, tour, lap(kept, "orders", asks).action)
-	assert.Equal(t, delayed, lap(clean, "behind", asks).action)
+	assert.Equal(t, delayed, lap(clean, "behind", amqp091.Table{"x-delay": int32(5)}).action)
 }
 
 func TestDecide_ParkedAndSentAgain(t *testing.T) {

@@ -112,8 +112,6 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	return &forwarder{
 		rules: rules{
 			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
-			// Before RabbitMQ 3.13 the plugin changes only the decoded form of the headers.
-			turns: conn.From(3, 13),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },

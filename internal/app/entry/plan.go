@@ -25,9 +25,6 @@ type Spec struct {
 	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one.
 	// In a name of the list * stands for any text.
 	Allow []string `yaml:"allow"`
-	// KeepXDelay gives consumers the x-delay header that the plugin leaves. Each delayed message
-	// then comes back here when it is due.
-	KeepXDelay bool `yaml:"keep_x_delay"`
 	// MoveBindings asks for bindings that others make on the exchange to be moved to To. A [Runner]
 	// does not: that needs the management API.
 	MoveBindings bool `yaml:"move_bindings"`

@@ -29,7 +29,7 @@ type Command struct {
 	Parked []string      `sep:"none" placeholder:"QUEUE" help:"A queue of parked messages. May be repeated. Default: those whose names end in .parked, if there is a management API."`
 	Watch  bool          `help:"Look again and again, until Ctrl-C."`
 	Every  time.Duration `default:"2s" help:"With --watch: how often (default ${default})."`
-	Output string        `default:"table" enum:"table,json" help:"table or json (default ${default}). With --watch json is one line a look."`
+	Output string        `default:"table" enum:"table,json" help:"table or json (default ${default}). With --watch each is one line a look."`
 	FailIf []condition   `sep:"none" placeholder:"NAME>N" help:"Fail if this holds: a name, one of > >= < <= == != and a number, as in 'unroutable>0'. May be repeated. Names: ${numbers}."`
 }
 
@@ -79,9 +79,8 @@ func (c *Command) run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // nothing was written
-	show := c.shower(s.Out)
 	for {
-		if err := c.look(ctx, r, show); err != nil || !c.Watch {
+		if err := c.look(ctx, r, s.Out); err != nil || !c.Watch {
 			return err
 		}
 		select {
@@ -93,14 +92,14 @@ func (c *Command) run(ctx context.Context, s cli.Streams) error {
 }
 
 // look reads the status, shows it and checks the conditions.
-func (c *Command) look(ctx context.Context, r *status.Reader, show func(status.Status) error) error {
+func (c *Command) look(ctx context.Context, r *status.Reader, out io.Writer) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
 	found, err := r.Read(ctx)
 	if err != nil {
 		return err
 	}
-	if err := show(found); err != nil {
+	if err := c.show(out, found); err != nil {
 		return err
 	}
 	var held []string
@@ -119,36 +118,19 @@ func (c *Command) look(ctx context.Context, r *status.Reader, show func(status.S
 	return nil
 }
 
-// shower returns what shows a status: on a terminal, in the place of the last one.
-func (c *Command) shower(out io.Writer) func(status.Status) error {
-	screen := cli.NewScreen(out)
-	look := func() view {
-		width, _ := screen.Size()
-		return view{width: width, all: c.All, now: time.Now()}
-	}
+// show writes a status.
+func (c *Command) show(out io.Writer, s status.Status) (err error) {
 	switch {
 	case c.Output == "json" && c.Watch:
-		return func(s status.Status) error { return json.NewEncoder(out).Encode(report(s)) }
+		return json.NewEncoder(out).Encode(report(s))
 	case c.Output == "json":
-		return func(s status.Status) error { return cli.WriteJSON(out, report(s)) }
-	case c.Watch && screen.Live():
-		var last status.Status
-		return func(s status.Status) error {
-			v := look()
-			text := clock(s, last, v.now, c.Every) + page(s, v)
-			last = s
-			return screen.Draw(text)
-		}
+		return cli.WriteJSON(out, report(s))
 	case c.Watch:
-		return func(s status.Status) error {
-			_, err := fmt.Fprintln(out, line(s))
-			return err
-		}
+		_, err = fmt.Fprintln(out, line(s))
+	default:
+		_, err = io.WriteString(out, page(s, view{width: cli.Width(out), all: c.All, now: time.Now()}))
 	}
-	return func(s status.Status) error {
-		_, err := io.WriteString(out, page(s, look()))
-		return err
-	}
+	return err
 }
 
 // A Report is the JSON of a status.

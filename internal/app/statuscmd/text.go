@@ -149,17 +149,7 @@ func (v view) notes(b *strings.Builder, s status.Status) {
 	}
 }
 
-// clock is the line of a watch: the time, how often it looks, and how fast the number of waiting
-// messages has changed since the last look.
-func clock(s, last status.Status, now time.Time, every time.Duration) string {
-	text := fmt.Sprintf("%s, every %s", now.Format(time.TimeOnly), every)
-	if since := s.Time.Sub(last.Time); last.Waiting != nil && s.Waiting != nil && since > 0 {
-		text += fmt.Sprintf(", waiting messages: %+.1f a second", float64(*s.Waiting-*last.Waiting)/since.Seconds())
-	}
-	return text + "\n"
-}
-
-// line is a status in one line, for a watch that is written to a file.
+// line is a status in one line, for a watch.
 func line(s status.Status) string {
 	parts := []string{s.Time.Format(time.RFC3339)}
 	for _, name := range []string{"waiting", "held", "controllers", "misrouted", "unroutable", "parked", "policies", "missing"} {

@@ -97,19 +97,6 @@ not known: what waits in the plugin: it is in no queue
 	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 missing=1", line(s))
 }
 
-func TestClock(t *testing.T) {
-	s, few, many := sample(), 5, 12
-	now := s.Time
-	require.Equal(t, "14:00:00, every 2s\n", clock(s, status.Status{}, now, 2*time.Second))
-	last := s
-	s.Time, last.Waiting, s.Waiting = s.Time.Add(2*time.Second), &few, &many
-	require.Equal(t, "14:00:00, every 2s, waiting messages: +3.5 a second\n", clock(s, last, now, 2*time.Second))
-	last.Waiting, s.Waiting = &many, &few
-	require.Equal(t, "14:00:00, every 2s, waiting messages: -3.5 a second\n", clock(s, last, now, 2*time.Second))
-	s.Time = last.Time
-	require.Equal(t, "14:00:00, every 2s\n", clock(s, last, now, 2*time.Second), "the clock was set back")
-}
-
 // TestPage_Slots: with all queues, those of slots say when they are due.
 func TestPage_Slots(t *testing.T) {
 	noon := time.Date(2026, 12, 22, 12, 0, 0, 0, time.UTC)
