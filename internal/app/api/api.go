@@ -44,12 +44,11 @@ type API struct {
 	*http.ServeMux
 	cfg   Config
 	files Files
-	room  chan struct{} // has an element for each request under way
 }
 
 // New makes the API of a configuration that was checked, with its files.
 func New(cfg Config, files Files, p Parts) *API {
-	a := &API{Parts: p, ServeMux: http.NewServeMux(), cfg: cfg, files: files, room: make(chan struct{}, cfg.MaxRequests)}
+	a := &API{Parts: p, ServeMux: http.NewServeMux(), cfg: cfg, files: files}
 	p.Health(a.ServeMux)
 	if p.Page != nil {
 		a.HandleFunc("GET /{$}", a.page)
@@ -151,26 +150,20 @@ func (a *API) register(h huma.API) {
 
 type bearerKey struct{}
 
-// enter lets a request of the API in, if its bearer may do that and there is room.
+// enter lets a request of the API in, if its bearer may do that.
 func (a *API) enter(ctx huma.Context, next func(huma.Context)) {
 	began, op, status := time.Now(), ctx.Operation(), 0
 	defer func() { a.Answered(op.Method+" "+op.Path, status, time.Since(began)) }()
 	r, w := humago.Unwrap(ctx)
 	token, problem := a.admit(r, op)
-	if problem == nil {
-		select {
-		case a.room <- struct{}{}:
-			defer func() { <-a.room }()
-			// What was taken is finished, whatever becomes of the connection.
-			next(huma.WithContext(ctx, context.WithValue(context.WithoutCancel(r.Context()), bearerKey{}, token)))
-			status = ctx.Status()
-			return
-		default:
-			problem = busy.problemf("%d requests are under way, and no more are taken", a.cfg.MaxRequests)
-		}
+	if problem != nil {
+		status = problem.Status
+		write(w, problem)
+		return
 	}
-	status = problem.Status
-	write(w, problem)
+	// What was taken is finished, whatever becomes of the connection.
+	next(huma.WithContext(ctx, context.WithValue(context.WithoutCancel(r.Context()), bearerKey{}, token)))
+	status = ctx.Status()
 }
 
 // admit knows a request by its token. Without a file of tokens everybody on this machine may do

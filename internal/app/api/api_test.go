@@ -286,48 +286,6 @@ func TestBatch(t *testing.T) {
 	assert.Len(t, r.Published(), before, "nothing is published of a batch that is not understood")
 }
 
-// TestBatch_Order: where messages with the same delay keep their order, those of a batch do too.
-// Where they do not, none waits for another.
-func TestBatch_Order(t *testing.T) {
-	const many = 2 * scheduledAtOnce
-	body := `{"messages": [{"key": "0", "delay": "1h"}`
-	for i := 1; i < many; i++ {
-		body += fmt.Sprintf(`, {"key": "%d", "delay": "1h"}`, i)
-	}
-	r := newRig(t, nil)
-	require.Equal(t, http.StatusCreated, r.ask(http.MethodPost, "/v1/messages/batch", body+"]}").Code)
-	for i, m := range r.Published() {
-		require.Equal(t, fmt.Sprint(i), m.Key)
-	}
-
-	r = newRig(t, nil, delayer.Limits{Max: 24 * time.Hour, CancelBefore: time.Second})
-	b := together{r.Delayer, make(chan struct{}, scheduledAtOnce), make(chan struct{})}
-	r.api = apiOf(t, nil, Parts{Delayer: b})
-	answered := make(chan *httptest.ResponseRecorder, 1)
-	go func() { answered <- r.ask(http.MethodPost, "/v1/messages/batch", body+"]}") }()
-	for range scheduledAtOnce {
-		<-b.began
-	}
-	close(b.let)
-	require.Equal(t, http.StatusCreated, (<-answered).Code)
-	require.Len(t, r.Published(), many)
-}
-
-// together keeps messages until it lets them go.
-type together struct {
-	*delayertest.Delayer
-	began, let chan struct{}
-}
-
-func (b together) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
-	select {
-	case b.began <- struct{}{}:
-	case <-b.let:
-	}
-	<-b.let
-	return b.Delayer.Schedule(ctx, exchange, key, delay, msg)
-}
-
 func TestCancelAndPostpone(t *testing.T) {
 	r := newRig(t, nil)
 	publish := func() string { return read[Accepted](t, r.post(`{"key": "q", "delay": "1h"}`)).Ticket }
@@ -470,20 +428,6 @@ func (b blocked) Publish(ctx context.Context, exchange, key string, delay time.D
 	}
 }
 
-func TestRequests_TooMany(t *testing.T) {
-	r := newRig(t, nil)
-	b := blocked{r.Delayer, make(chan struct{}), make(chan struct{})}
-	r.api = apiOf(t, func(c *Config) { c.MaxRequests = 1 }, Parts{Delayer: b})
-	first := make(chan int)
-	go func() { first <- r.post(`{"key": "q"}`).Code }()
-	<-b.began
-	w := r.post(`{"key": "q"}`)
-	r.refused(w, 503, "busy", "1 requests are under way")
-	assert.Equal(t, "1", w.Header().Get("Retry-After"))
-	close(b.let)
-	assert.Equal(t, 201, <-first)
-}
-
 // TestRequests_BrokerAway: a request waits for the broker for so long and no longer.
 func TestRequests_BrokerAway(t *testing.T) {
 	r := newRig(t, nil)
@@ -504,7 +448,6 @@ func TestConfig(t *testing.T) {
 		"everybody who reaches example.org:80":           func(c *Config) { c.Listen = "example.org:80" },
 		"one of cert_file and key_file":                  func(c *Config) { c.TLS.CertFile = "x" },
 		"max_body":                                       func(c *Config) { c.MaxBody = 0 },
-		"max_requests":                                   func(c *Config) { c.MaxRequests = -1 },
 		"max_connections":                                func(c *Config) { c.MaxConnections = 0 },
 		"timeout":                                        func(c *Config) { c.Timeout = time.Hour },
 	} {
@@ -550,46 +493,4 @@ func TestOpenAPI(t *testing.T) {
 	assert.NotContains(t, text, "ErrorModel")
 	assert.Len(t, doc.Components.Schemas["Message"].Properties, 9)
 	assert.Contains(t, r.ask(http.MethodGet, "/openapi.yaml", "").Body.String(), "openapi: 3.1.0")
-}
-
-// FuzzPublish: whatever comes is answered, and what is accepted is published.
-func FuzzPublish(f *testing.F) {
-	f.Add(`{"exchange": "e", "key": "k", "delay": "1h", "text": "x", "headers": {"a": [1, {"b": 1.5}]}, "properties": {"priority": 1}}`, false)
-	f.Add(`{"messages": [{"key": "q", "json": {"a": null}}, {"key": "q", "base64": "/w=="}]}`, true)
-	f.Add(`{"key": "q", "due": "2027-01-31T18:00:00Z", "headers": {"CC": ["a"]}}`, false)
-	for _, body := range []string{
-		``, `null`, `[]`, `{`, `{"key": "q"} {`, `{"key": "q", "key": "r"}`, "{\"key\": \"\xff\"}", `{"key": "\ud800"}`, `{"key": "q", "headers": {"": 1e400}}`,
-		`{"key": "q", "headers": {"a": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}}`, `{"key": "q", "delay": "9223372036854775807ns"}`,
-		`{"key": "q", "delay": "-1s"}`, `{"key": "q", "due": "9999-12-31T23:59:59Z"}`, `{"key": "q", "headers": {"x-death": [{"count": 1}], "x-delayer": 5, "x-delay": 5}}`,
-		`{"key": "q", "properties": {"timestamp": "0000-01-01T00:00:00Z", "message_id": "` + strings.Repeat("x", 256) + `"}}`,
-	} {
-		f.Add(body, false)
-		f.Add(`{"messages": [`+body+`]}`, true)
-	}
-	f.Fuzz(func(t *testing.T, body string, batch bool) {
-		r := newRig(t, nil)
-		path := "/v1/messages"
-		if batch {
-			path += "/batch"
-		}
-		w := r.ask(http.MethodPost, path, body)
-		accepted := 0
-		switch {
-		case w.Code >= 500:
-			t.Fatal(w.Code, w.Body.String())
-		case w.Header().Get("Content-Type") == problemType:
-			read[Problem](t, w)
-		case batch:
-			for _, result := range read[struct{ Results []Result }](t, w).Results {
-				if result.Status == http.StatusCreated {
-					accepted++
-				}
-			}
-		default:
-			require.Equal(t, http.StatusCreated, w.Code)
-			read[Accepted](t, w)
-			accepted++
-		}
-		require.Len(t, r.Published(), accepted)
-	})
 }

@@ -31,10 +31,8 @@ type Config struct {
 	TLS TLS `yaml:"tls"`
 	// MaxBody is how many bytes the body of a request has at most. Default: 1 MiB.
 	MaxBody int `yaml:"max_body"`
-	// MaxRequests is how many requests are under way at a time. Default: 256.
-	MaxRequests int `yaml:"max_requests"`
-	// MaxConnections is how many connections are open at a time. Others wait until one closes.
-	// Default: 1000.
+	// MaxConnections is how many connections are open at a time, each with one request. Others wait
+	// until one closes. Default: 500.
 	MaxConnections int `yaml:"max_connections"`
 	// Timeout is how long a request waits for the broker. Default: 10s.
 	Timeout time.Duration `yaml:"timeout"`
@@ -51,13 +49,12 @@ type TLS struct {
 // DefaultConfig is a configuration without an address.
 func DefaultConfig() Config {
 	return Config{
-		MaxBody: 1 << 20, MaxRequests: 256, MaxConnections: 1000, Timeout: 10 * time.Second, bodyWithin: 10 * time.Second,
+		MaxBody: 1 << 20, MaxConnections: 500, Timeout: 10 * time.Second, bodyWithin: 10 * time.Second,
 	}
 }
 
 const (
 	mostBody        = 128 << 20 // RabbitMQ takes no more
-	mostRequests    = 1 << 16
 	mostConnections = 1 << 16
 	mostTimeout     = 10 * time.Minute
 )
@@ -90,10 +87,8 @@ func (c Config) Check() error {
 		return fail("tls", "give both or none", "one of cert_file and key_file is missing")
 	case c.MaxBody <= 0 || c.MaxBody > mostBody:
 		return fail("max_body", "leave it out for 1048576", "%d is not between 1 and %d", c.MaxBody, mostBody)
-	case c.MaxRequests <= 0 || c.MaxRequests > mostRequests:
-		return fail("max_requests", "leave it out for 256", "%d is not between 1 and %d", c.MaxRequests, mostRequests)
 	case c.MaxConnections <= 0 || c.MaxConnections > mostConnections:
-		return fail("max_connections", "leave it out for 1000", "%d is not between 1 and %d", c.MaxConnections, mostConnections)
+		return fail("max_connections", "leave it out for 500", "%d is not between 1 and %d", c.MaxConnections, mostConnections)
 	case c.Timeout <= 0 || c.Timeout > mostTimeout:
 		return fail("timeout", "leave it out for 10s", "%s is not between 0 and %s", c.Timeout, mostTimeout)
 	}

@@ -37,13 +37,12 @@ type kind struct {
 
 const retryAfter = "Retry-After"
 
-const soon, later = time.Second, 5 * time.Second
+const later = 5 * time.Second
 
 // Kinds beside those of package delayer.
 var (
 	unauthorized = kind{name: "unauthorized", status: http.StatusUnauthorized}
 	forbidden    = kind{name: "forbidden", status: http.StatusForbidden}
-	busy         = kind{name: "busy", status: http.StatusServiceUnavailable, after: soon}
 	noSuchPath   = kind{name: "no_such_path", status: http.StatusNotFound}
 	invalid      = kind{name: "invalid", status: http.StatusUnprocessableEntity}
 	internal     = kind{name: "internal", status: http.StatusInternalServerError, quiet: true}

@@ -43,6 +43,8 @@ func (a *API) Serve(ctx context.Context) error {
 		WriteTimeout: headersWithin + a.cfg.bodyWithin + 2*a.cfg.Timeout,
 		ErrorLog:     slog.NewLogLogger(a.Log.Handler(), slog.LevelWarn),
 	}
+	server.Protocols = new(http.Protocols) // HTTP/2 has many requests on a connection
+	server.Protocols.SetHTTP1(true)
 	if a.files.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.files.certificate.get}
 	}

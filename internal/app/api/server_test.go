@@ -202,7 +202,7 @@ func TestServe_UnreadBody(t *testing.T) {
 		"GET /healthz HTTP/1.1\r\nHost: localhost":                                  http.StatusOK,
 		"GET /nowhere HTTP/1.1\r\nHost: localhost":                                  http.StatusNotFound,
 	} {
-		s := serveAPI(t, func(c *Config) { c.MaxConnections, c.MaxRequests, c.bodyWithin = 1, 1, 50*time.Millisecond }, delayertest.New(delayertest.Config{}))
+		s := serveAPI(t, func(c *Config) { c.MaxConnections, c.bodyWithin = 1, 50*time.Millisecond }, delayertest.New(delayertest.Config{}))
 		conn, err := net.Dial("tcp", s.address)
 		require.NoError(t, err)
 		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
