@@ -69,9 +69,7 @@ func TestUsageErrors(t *testing.T) {
 		{"status --url http://u:hunter2@127.0.0.1:1/", exitFailed, `scheme "http" is not AMQP`},
 
 		{"topology print --backend abacus", exitFailed, `delayer topology print: open backend: invalid configuration: unknown backend "abacus" (known: `},
-		{"topology print --output xml", exitUsage, `--output must be one of "text","definitions","kubernetes"`},
-		{"topology print --output kubernetes", exitUsage, "--output kubernetes needs --cluster"},
-		{"topology print --cluster rabbit", exitUsage, "--cluster and --namespace need --output kubernetes"},
+		{"topology print --output xml", exitUsage, `--output must be one of "text","definitions"`},
 		{"topology verify" + url, exitFailed, "delayer topology verify: open management: invalid configuration: not given"},
 		{"topology verify" + url + api, exitFailed, "is the management plugin enabled"},
 

@@ -32,10 +32,6 @@ func TestTopologyPrint(t *testing.T) {
 		require.NotEmpty(t, file.Queues, name)
 		require.Equal(t, "here", file.Queues[0].Vhost)
 	}
-	status, stdout, stderr := command(t.Context(), t, "topology", "print", "--output", "kubernetes", "--cluster", "rabbit", "--namespace", "messaging",
-		"--config", configFile(t, "url: amqp://u:p@h/here\n"))
-	require.Equal(t, exitOK, status, stderr)
-	require.Contains(t, stdout, "kind: Queue\nmetadata:\n    name: delayer.unroutable\n    namespace: messaging\nspec:\n    name: delayer.unroutable\n    vhost: here\n")
 }
 
 // TestTopologyPrint_ImportedAndUsed is how an administrator delays what others publish: definitions

@@ -3,13 +3,11 @@ package topologycmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 // Command is `delayer topology`.
@@ -24,21 +22,7 @@ type Command struct {
 type printCmd struct {
 	flags.File
 	flags.Choice
-	Output    string `default:"text" enum:"text,definitions,kubernetes" help:"text; definitions: JSON for rabbitmqctl import_definitions or the management plugin; or kubernetes: resources of RabbitMQ's messaging topology operator, version 1.17 or later (default ${default})."`
-	Cluster   string `placeholder:"NAME" help:"With --output kubernetes: the RabbitmqCluster."`
-	Namespace string `placeholder:"NAME" help:"With --output kubernetes: the namespace of the resources."`
-}
-
-// Validate refuses invalid values as usage errors.
-func (c *printCmd) Validate() error {
-	const kubernetes = "kubernetes"
-	switch {
-	case c.Output == kubernetes && c.Cluster == "":
-		return errors.New("--output kubernetes needs --cluster, the name of the RabbitmqCluster")
-	case c.Output != kubernetes && c.Cluster+c.Namespace != "":
-		return errors.New("--cluster and --namespace need --output kubernetes")
-	}
-	return nil
+	Output string `default:"text" enum:"text,definitions" help:"text; or definitions: JSON for rabbitmqctl import_definitions or the management plugin (default ${default})."`
 }
 
 // Run prints the topology.
@@ -57,16 +41,7 @@ func (c *printCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "text" {
-		return t.WriteText(s.Out)
-	}
-	vhost := "/"
-	if cfg.URL != "" {
-		if vhost, err = broker.Vhost(cfg.URL); err != nil {
-			return err
-		}
-	}
-	return writeKubernetes(s.Out, t, vhost, c.Cluster, c.Namespace)
+	return t.WriteText(s.Out)
 }
 
 // applyCmd is `delayer topology apply`.
