@@ -154,7 +154,7 @@ func (u Use) String() string {
 // the queue has answered otherwise: see [objects.Holds].
 func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) {
 	p = topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Clock || q.Role == topology.Record
+		return q.Role == topology.Clock
 	})}
 	look := func() (use Use, err error) {
 		states, err := ours.Look(ctx, p)

@@ -20,9 +20,6 @@ const (
 	Topic  = "topic"
 )
 
-// Stream is the x-queue-type of a queue that keeps what was read from it.
-const Stream = "stream"
-
 // An Exchange is durable.
 type Exchange struct {
 	Name      string
@@ -73,7 +70,6 @@ const (
 	Unroutable Role = "unroutable" // keeps messages without a destination
 	Discard    Role = "discard"    // drops its messages
 	Clock      Role = "clock"      // dates what expires in it: nothing waits there
-	Record     Role = "record"     // a stream that Delayers read: nothing waits in it
 )
 
 // A Binding leads from an exchange to a queue or to another exchange.

@@ -156,8 +156,7 @@ func Code(err error) int {
 	return amqpErr.Code
 }
 
-// Absent reports whether the broker has answered 404 for a queue that exists: its node is down, or
-// it is a stream in the first half second after the broker has started.
+// Absent reports whether the broker has answered 404 for a queue that exists: its node is down.
 func Absent(err error) bool {
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) || amqpErr.Code != amqp091.NotFound {

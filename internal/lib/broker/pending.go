@@ -149,9 +149,6 @@ func (m *Pending) Wait(ctx context.Context) error {
 			o.nacked()
 			err = m.refused()
 		case isReturned:
-			if c.stream {
-				o.replace()
-			}
 			text := fmt.Sprintf("returned: %d %s", returned.ReplyCode, returned.ReplyText)
 			err = p.fail(delayer.ErrUnroutable, &reason{text: text, err: ErrReturned}, "")
 		}

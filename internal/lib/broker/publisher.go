@@ -3,8 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +38,6 @@ type Publishing struct {
 	Exchange, Key string
 	Optional      bool   // not mandatory: nil does not mean that a queue has it
 	Direct        bool   // the exchange is not ours, see PublishDirect
-	Stream        string // the stream that the message goes to, and to no other queue; empty for others
 	Sole          bool   // one quorum queue can take it and no other queue: a nack guarantees that it was not stored
 	Order         uint64 // messages that have the same one use one connection; 0: all in turn
 	Message       amqp091.Publishing
@@ -77,7 +74,6 @@ type Publisher struct {
 	proof    proof
 
 	mu      sync.Mutex
-	streams map[string]*publisherChannel // by the stream that they write to
 	turn    uint64
 	closed  bool
 	pending sync.WaitGroup
@@ -87,7 +83,7 @@ type Publisher struct {
 // onReset is called, from a goroutine of the Publisher, each time a channel is opened again after
 // it was lost: declared objects may be gone.
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
-	p := &Publisher{backend: backend, streams: map[string]*publisherChannel{}}
+	p := &Publisher{backend: backend}
 	reset := func() {
 		p.proof.reset()
 		onReset()
@@ -153,16 +149,11 @@ func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error
 	m := spare.Get().(*Pending)
 	m.publisher, m.msg, m.leaves, m.state, m.slots = p, msg, ctx.Done() != nil, queued, 1
 	var err error
-	switch {
-	case msg.Stream != "":
-		if m.channel, err = p.stream(msg.Stream); err == nil {
-			err = m.channel.enter(ctx, m.channel.slots)
-		}
-	case !p.Alone(&msg):
+	if p.Alone(&msg) {
+		err = m.borrow(ctx)
+	} else {
 		m.channel = p.channels[msg.Order%uint64(len(p.channels))]
 		err = m.channel.enter(ctx, m.channel.slots)
-	default:
-		err = m.borrow(ctx)
 	}
 	if err != nil {
 		p.pending.Done()
@@ -196,7 +187,6 @@ func (p *Publisher) fail(kind, cause error, hint string) error {
 func (p *Publisher) Close() {
 	p.mu.Lock()
 	p.closed = true
-	all := slices.Collect(maps.Values(p.streams))
 	p.mu.Unlock()
 	drained := make(chan struct{})
 	go func() { p.pending.Wait(); close(drained) }()
@@ -204,8 +194,7 @@ func (p *Publisher) Close() {
 	case <-drained:
 	case <-time.After(drainTimeout):
 	}
-	all = append(all, p.pool.close()...)
-	all = append(all, p.channels...)
+	all := append(p.pool.close(), p.channels...)
 	for _, c := range all {
 		c.cancel()
 	}
@@ -223,26 +212,3 @@ var ErrStale = errors.New("it could not be written in time")
 
 // ErrReturned is in the chain of the error for a message that no queue took.
 var ErrReturned = errors.New("returned by the broker")
-
-// stream returns the channel for the messages to a stream. Streams have channels of their own:
-//
-// A RabbitMQ channel numbers its messages twice: all of them, and those to each stream. When a
-// stream gets another leader, RabbitMQ 3.10 to 3.13 sends those without a confirm again under the
-// first number (rabbit_stream_queue:resend_all/1; fixed in 4.0). The new leader then takes the
-// next messages for duplicates, as far as the two numbers differ: it confirms them and stores
-// nothing. On a channel that writes to one stream only they do not differ. A message that was
-// returned has the first number alone, so the channel is replaced. Not seen is a stream that was
-// deleted and declared again between two messages, and whose leader then changes.
-func (p *Publisher) stream(name string) (*publisherChannel, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil, p.fail(delayer.ErrClosed, nil, "")
-	}
-	c, known := p.streams[name]
-	if !known {
-		c = p.start(&publisherChannel{conn: p.channels[0].conn, stream: true, onReset: func() {}}, window)
-		p.streams[name] = c
-	}
-	return c, nil
-}

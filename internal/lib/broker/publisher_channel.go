@@ -22,7 +22,6 @@ const window = 1024
 type publisherChannel struct {
 	publisher *Publisher
 	conn      *Conn
-	stream    bool   // it writes to one stream and nothing else
 	onReset   func() // called when it is opened again after it was lost
 
 	pool    *pool       // that it is of; nil for others

@@ -16,9 +16,8 @@
 // would show if it had not been set. A virtual machine that was paused together with its wall clock
 // takes that for a step of the broker's.
 //
-// A step forward makes a time of the broker's come too soon. [Steps] tell how much later it is. A
-// [Log] tells them to processes that start later. Steps of less than some ten milliseconds and
-// round trips are not noticed. A step back makes times late, and is not made up for.
+// A step forward makes a time of the broker's come too soon, a step back too late. Neither is made
+// up for. Steps of less than some ten milliseconds and round trips are not noticed.
 //
 // In a cluster each node has a clock. A Clock learns that of the node that leads the queue
 // [Shared], which is the same for all.
@@ -38,6 +37,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Config is what a Clock needs.
@@ -61,12 +61,11 @@ type Clock struct {
 	cfg     Config
 	wire    wire
 	instant func() Instant
-	wake    chan struct{} // buffered: the time is wanted, and not known, or not well
-	used    atomic.Int64  // when it was last needed, by instant
+	wake    pace.Signal  // the time is wanted, and not known, or not well
+	used    atomic.Int64 // when it was last needed, by instant
 
 	mu       sync.Mutex
 	estimate estimate
-	history  history
 }
 
 // New returns a Clock that knows nothing yet.
@@ -86,7 +85,7 @@ func newClock(cfg Config, w wire) *Clock {
 		now := time.Now()
 		return Instant{now.Sub(epoch), cfg.Wall(now)}
 	}
-	c := &Clock{cfg: cfg, wire: w, instant: instant, wake: make(chan struct{}, 1)}
+	c := &Clock{cfg: cfg, wire: w, instant: instant, wake: pace.NewSignal()}
 	c.used.Store(int64(-usedFor))
 	return c
 }
@@ -104,14 +103,13 @@ func (c *Clock) Use() {
 	}
 	c.used.Store(int64(now))
 	if now-last >= usedFor {
-		offer(c.wake, struct{}{})
+		c.wake.Set()
 	}
 }
 
 // A Reading is what is known of the broker's clock at a moment.
 type Reading struct {
 	Earliest, Latest time.Time // what it shows is between them
-	Steps            Steps     // by which it was set forward, as far as known
 
 	// From is where a delay is counted from, so that it ends early for no other process. It is
 	// Latest and more: a step forward so short that no question tells it; and, for two minutes
@@ -128,11 +126,11 @@ func (c *Clock) Read() (r Reading, ok bool) {
 	now := c.instant()
 	b, ok := c.estimate.now(now)
 	if !ok {
-		offer(c.wake, struct{}{})
+		c.wake.Set()
 		return r, false
 	}
 	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
-	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now)), Steps: c.history.steps()}, true
+	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now))}, true
 }
 
 // Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
@@ -196,47 +194,11 @@ func (c *Clock) answer(ctx context.Context, question string) (amqp091.Delivery, 
 func (c *Clock) learn(a answer) {
 	c.mu.Lock()
 	stepped := c.estimate.learn(a)
-	c.note(stepped, a.received)
 	c.mu.Unlock()
 	if stepped != 0 {
 		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
 			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
 	}
-}
-
-// note keeps the steps forward. Each is measured until the interval is fine again.
-func (c *Clock) note(stepped time.Duration, now Instant) {
-	by, shown := c.estimate.forward(now)
-	switch {
-	case stepped > 0:
-		c.history.step(by, shown.Add(NoticedWithin))
-	case stepped < 0:
-		c.history.settle()
-	case c.history.last > 0:
-		c.history.refine(by)
-	}
-	if c.estimate.resting {
-		c.history.settle()
-		c.history.verified()
-	}
-}
-
-// began notes that what is recorded by now happened before this process looked at the clock.
-func (c *Clock) began() { locked(c, (*history).began) }
-
-// heard takes a record over.
-func (c *Clock) heard(record Steps) { locked(c, func(h *history) { h.read(record) }) }
-
-// settled is what is to be recorded.
-func (c *Clock) settled() (s Steps) {
-	locked(c, func(h *history) { s = h.settled() })
-	return s
-}
-
-func locked(c *Clock, f func(*history)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f(&c.history)
 }
 
 const (

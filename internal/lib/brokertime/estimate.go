@@ -78,9 +78,7 @@ type estimate struct {
 	halvings int  // questions of this turn
 	resting  bool // the interval is fine and verified
 
-	sure   asOf // as of the last verification, or the first answer: later answers may follow a step unnoticed
-	before asOf // what was sure before the last step forward
-	ahead  asOf // what was known before the last step back
+	ahead asOf // what was known before the last step back
 }
 
 // asOf are bounds as of a moment. Its zero value is none.
@@ -102,7 +100,6 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 		e.startOver(told, a.received, rtt)
 	case told.lo > was.hi:
 		stepped = told.lo - was.hi
-		e.before = e.sure
 		e.startOver(told, a.received, rtt)
 	case told.hi < was.lo:
 		stepped = told.hi - was.lo
@@ -121,7 +118,7 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 
 // startOver begins with one answer.
 func (e *estimate) startOver(told bounds, at Instant, rtt time.Duration) {
-	*e = estimate{bounds: told, at: at, rtt: rtt, known: true, sure: asOf{told, at}, before: e.before, ahead: e.ahead}
+	*e = estimate{bounds: told, at: at, rtt: rtt, known: true, ahead: e.ahead}
 }
 
 // from is the offset that delays are counted with; see [Reading].
@@ -136,22 +133,12 @@ func (e *estimate) from(now Instant) time.Duration {
 // unseen is how far outside of the interval no question looks.
 func (e *estimate) unseen() time.Duration { return fine + 2*e.rtt }
 
-// forward is by how much at most the broker's clock was set forward in the last such step, and what
-// it would show now without that.
-func (e *estimate) forward(now Instant) (by time.Duration, shown time.Time) {
-	before := e.before.after(e.before.at, now)
-	return e.bounds.after(e.at, now).hi - before.lo, time.Unix(0, int64(now.Mono+before.hi))
-}
-
 // advance chooses what the next question is for. A clock that is set by less than a second is not
 // noticed by questions in the middle of the interval: all their answers would agree with one end
 // of it. So both ends are verified.
 func (e *estimate) advance() {
 	e.halvings++
 	e.resting = e.turn == below
-	if e.resting {
-		e.sure = asOf{e.bounds, e.at}
-	}
 	switch {
 	case e.turn == halve && e.width() > e.unseen() && e.halvings < mostHalvings:
 		return

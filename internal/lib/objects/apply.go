@@ -20,7 +20,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -96,9 +95,7 @@ func (l Live) has(ctx context.Context, queues []topology.Queue, exchanges []topo
 }
 
 func (l Live) declare(ctx context.Context, p topology.Plan) error {
-	err := soon(ctx, func() error {
-		return l.control.Do(ctx, func(ch *amqp091.Channel) error { return declareAll(ch, p) })
-	})
+	err := l.control.Do(ctx, func(ch *amqp091.Channel) error { return declareAll(ch, p) })
 	if err == nil {
 		return nil
 	}
@@ -111,22 +108,6 @@ func (l Live) declare(ctx context.Context, p topology.Plan) error {
 		}
 	}
 	return broker.Explain("declare", l.backend, object, err)
-}
-
-const (
-	startsWithin = 5 * time.Second // a stream, after its broker
-	askEvery     = 100 * time.Millisecond
-)
-
-// soon calls do again while a queue is absent: streams are for a moment after their broker has
-// started.
-func soon(ctx context.Context, do func() error) error {
-	for attempts := startsWithin / askEvery; ; attempts-- {
-		err := do()
-		if attempts == 0 || !broker.Absent(err) || pace.Sleep(ctx, askEvery) != nil {
-			return err
-		}
-	}
 }
 
 // located is an error with the object that it is about.
@@ -362,15 +343,11 @@ func Holds(ch *amqp091.Channel, queue string) (bool, error) {
 }
 
 // Holding returns the names of those queues of p that hold a message; see [Holds]. Of a queue that
-// does not exist, or that only one connection may read, it says nothing, nor of a
-// [topology.Record]: RabbitMQ closes the connection of whoever gets from a stream. When it returns,
-// each other queue has a leader that answers.
+// does not exist, or that only one connection may read, it says nothing. When it returns, each
+// other queue has a leader that answers.
 func (l Live) Holding(ctx context.Context, p topology.Plan) ([]string, error) {
 	var names []string
 	for _, q := range p.Queues {
-		if q.Role == topology.Record {
-			continue
-		}
 		holds, err := broker.Ask(ctx, l.control, func(ch *amqp091.Channel) (bool, error) { return Holds(ch, q.Name) })
 		switch code := broker.Code(err); {
 		case code == amqp091.NotFound, code == amqp091.ResourceLocked:

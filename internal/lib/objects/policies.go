@@ -197,12 +197,6 @@ func queueHarm(q topology.Queue, d Policy) []Difference {
 			Detail: fmt.Sprintf("a policy sets %s to %v, which would %s", key, d[key], effect),
 		})
 	}
-	if q.Args["x-queue-type"] == topology.Stream { // to which no other keys apply
-		if less(d, q, "max-length-bytes") {
-			bad("max-length-bytes", "make it forget what is above it")
-		}
-		return found
-	}
 	waits := q.Args["x-dead-letter-exchange"] != nil
 	if less(d, q, "message-ttl") {
 		if waits {

@@ -122,7 +122,6 @@ func plan() topology.Plan {
 			WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in"),
 			WaitingQueue("p.classic", delayer.Classic, time.Minute, "p.in"),
 			{Name: "p.unroutable", Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1000)}},
-			{Name: "p.stream", Args: amqp091.Table{"x-queue-type": topology.Stream, "x-max-length-bytes": int64(10 << 20)}},
 			{Name: "p.tier", Args: amqp091.Table{"x-queue-type": "classic", "x-message-ttl": int64(5), "x-max-length": int64(10), "x-dead-letter-exchange": "p.in"}},
 		},
 	}
@@ -154,8 +153,6 @@ func TestHarm(t *testing.T) {
 		"alternate":                    {"p.in", `{"alternate-exchange": "x"}`, []string{`exchange "p.in": a policy sets alternate-exchange`}},
 		"alternate of the plugin":      {"p.plugin", `{"alternate-exchange": "x"}`, []string{"get a copy of every delayed message at once"}},
 		"alternate, argument wins":     {"p.delivery", `{"alternate-exchange": "x"}`, nil},
-		"of no matter to a stream":     {"p.stream", `{"max-age": "1M", "message-ttl": 1, "max-length-bytes": 1e12}`, nil},
-		"bytes of a stream":            {"p.stream", `{"max-length-bytes": 1000}`, []string{"make it forget what is above it"}},
 		"of a later version":           {"p.wait", `{"queue-leader-locator": "balanced", "max-age": "7d"}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

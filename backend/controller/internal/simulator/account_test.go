@@ -117,7 +117,7 @@ func (a *account) weigh(t *tenure) {
 // delivered notes an arrival at a destination.
 func (a *account) delivered(it *item) {
 	r := it.of
-	d := delivered{a.w.now, it.choice, it.own, it.asleep}
+	d := delivered{a.w.now, it.choice, a.w.clock.forward - r.noticed, it.own, it.asleep}
 	r.deliverd = append(r.deliverd, d)
 	a.w.trace("account", "delivered", "%s, %v after it was due", it, a.w.now-r.last)
 	if r.cancelled && !r.stranger {
@@ -134,13 +134,14 @@ func (a *account) cancelled(r *record) {
 	}
 }
 
-// early judges by the broker's clock; what a process has counted, by its own, which drifts.
+// early judges by the broker's clock, which makes early what waits when it is set forward; what a
+// process has counted, by its own, which drifts.
 func (a *account) early(r *record, d delivered) {
 	by, drift := r.notBefore-a.w.clock.passed(d.choice), r.drift
 	if d.own && len(r.tickets) <= 1 {
 		drift = (d.choice - r.called) / drifts
 	}
-	if by > drift && !r.stranger {
+	if by > drift+d.forward && !r.stranger {
 		a.problem("%s was delivered %v early", r.id(), by)
 	}
 }

@@ -139,7 +139,7 @@ func (d *member) send(c *call) {
 		return
 	}
 	it := &item{of: c.r, msg: wheel.Message{ID: c.r.id(), Size: c.r.size, To: c.r.destination()}, choice: d.now}
-	c.r.tickets = []pass{{due: brokertime.Due{At: d.clock.shown().UnixMilli(), Since: d.clock.shown().UnixMilli()}}}
+	c.r.tickets = []pass{{due: brokertime.Due(d.clock.shown().UnixMilli())}}
 	if d.p.pub == nil {
 		c.answer <- notWritten
 		return

@@ -163,30 +163,29 @@ func (w *world) trouble() {
 	}
 	for i := range w.plan.steps {
 		at := time.Minute + time.Duration(i)*6*time.Minute + w.between(0, time.Minute)
-		w.clock.steps = append(w.clock.steps, step{})
-		w.clock.recorded = append(w.clock.recorded, brokertime.Step{})
 		by := w.short(50*time.Millisecond, time.Hour)
 		w.plan.steppedBy += by + brokertime.NoticedWithin
 		if w.chance(0.5) {
 			by = -by
 		}
-		w.after(at, func() { w.setClock(i, by) })
+		w.after(at, func() { w.setClock(by) })
 	}
 }
 
 // noticed is how long it takes until a process notices that the broker's clock was set.
 const noticed = 25 * time.Second
 
-func (w *world) setClock(number int, by time.Duration) {
+func (w *world) setClock(by time.Duration) {
 	excuse := time.Minute
-	if by > 0 { // what is overdue may wait until everybody must have noticed
+	if by > 0 { // who has not noticed that writes where it is found only when all are looked at again
 		excuse = brokertime.NoticedWithin + noticed
+		w.clock.settled, w.clock.forward = w.clock.forward, w.clock.forward+by
+		w.clock.stepped = w.now + brokertime.NoticedWithin
 	}
 	w.account.fault(excuse, -1, false, "the broker's clock is set by %v", by)
-	w.clock.steps[number].by = by
 	w.clock.offset += by
 	for _, p := range w.processes {
-		w.after(w.between(0, noticed), func() { p.notice(number, true) })
+		w.after(w.between(0, noticed), func() { p.notice(by) })
 	}
 }
 

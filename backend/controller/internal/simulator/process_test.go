@@ -41,8 +41,7 @@ type process struct {
 	offset     time.Duration // what it has noticed of the steps
 	ahead      time.Duration // the offset before a step back
 	aheadUntil time.Duration
-	steps      []brokertime.Step // the first is of step 0; those that it does not know are empty
-	wide       time.Duration     // how much wider its reading is since its wall clock was set
+	wide       time.Duration // how much wider its reading is since its wall clock was set
 	wideUntil  time.Duration
 }
 
@@ -133,10 +132,7 @@ func (p *process) mono() time.Duration {
 	return p.w.now + drift/1_000_000
 }
 
-// learnClock says that the broker's clock is known anew, soon, to a second. What is known of its
-// steps stays, also where a process starts anew: else one that starts after a step, and before any
-// other has seen it, would know nothing of it, and be early. That is a limit of brokertime, and not
-// tried here.
+// learnClock says that the broker's clock is known anew, soon, to a second.
 func (p *process) learnClock(in time.Duration) {
 	p.knownFrom, p.share = p.w.now+in, p.w.rand.Float64()
 }
@@ -164,11 +160,6 @@ func (p *process) now() wheel.Now {
 	if w.now < p.aheadUntil && p.ahead > p.offset {
 		r.From = unset.Add(p.ahead + width - early + fine)
 	}
-	for _, s := range p.steps {
-		if s.By > 0 {
-			r.Steps = append(r.Steps, s)
-		}
-	}
 	n.Clock, n.Known = r, true
 	return n
 }
@@ -181,24 +172,10 @@ func (p *process) sees() wheel.Now {
 	return p.now()
 }
 
-// notice says that a step of the broker's clock is seen, or known from another process.
-func (p *process) notice(number int, seen bool) {
-	c, by := &p.w.clock, p.w.clock.steps[number].by
+// notice says that a step of the broker's clock is seen.
+func (p *process) notice(by time.Duration) {
 	if p.stopped {
-		p.w.after(time.Second, func() { p.notice(number, seen) })
-		return
-	}
-	for len(p.steps) <= number {
-		p.steps = append(p.steps, brokertime.Step{})
-	}
-	switch {
-	case by > 0 && c.recorded[number].By > 0:
-		p.steps[number] = c.recorded[number]
-	case by > 0 && p.steps[number].By == 0:
-		until := c.unset().Add(p.offset + fine + brokertime.NoticedWithin)
-		p.steps[number] = brokertime.Step{By: by + fine, Until: until}
-	}
-	if !seen {
+		p.w.after(time.Second, func() { p.notice(by) })
 		return
 	}
 	if by < 0 {
@@ -209,14 +186,6 @@ func (p *process) notice(number int, seen bool) {
 	}
 	p.offset += by
 	p.trace("notice", "the broker's clock was set by %v", by)
-	p.w.after(10*time.Second, func() {
-		if c.recorded[number].By == 0 && by > 0 {
-			c.recorded[number] = p.steps[number]
-			for _, other := range p.w.processes {
-				p.w.after(p.w.between(0, time.Second), func() { other.notice(number, false) }) // this one counts for all
-			}
-		}
-	})
 }
 
 // ticks reports whether the machine is to be called.
@@ -351,7 +320,7 @@ func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
 	msg.Body, msg.Again, msg.Consumer = &delivery{it, ch, tag}, again, c.number
 	msg.Own = it.by == incarnation{p, p.number} && msg.OwnDue != 0
 	p.trace("receive", "%s tag %d: %s", name(ch.queue.slot), tag, it)
-	if it.of != nil && it.msg.Due == (brokertime.Due{}) { // it was published without the broker's time, and waits from now on
+	if it.of != nil && it.msg.Due == 0 { // it was published without the broker's time, and waits from now on
 		it.of.last = max(it.of.last, p.w.clock.after(it.msg.Left))
 	}
 	if see := p.w.mutant.received; see != nil {
@@ -386,7 +355,7 @@ func (p *process) write(c *conn, within time.Duration, store func(answer func(wh
 // stamped is what is published of a message.
 func (p *process) stamped(m *wheel.Message, of *record) *item {
 	it := &item{of: of, msg: wheel.Message{Kind: m.Kind, ID: m.ID, Size: m.Size, To: m.To, Next: m.Next, Mark: m.Mark}}
-	if of != nil && m.Body.(*delivery).msg.Due == (brokertime.Due{}) {
+	if of != nil && m.Body.(*delivery).msg.Due == 0 {
 		of.drift = (p.w.now - of.called) / drifts
 	}
 	it.msg.Due, it.msg.Ticket, it.msg.Then, it.msg.OwnDue = m.Due, m.Ticket, m.Then, m.OwnDue
@@ -620,7 +589,7 @@ func (it *item) String() string {
 	case wheel.Summons:
 		return "summons"
 	case wheel.Change:
-		if m.Next == (brokertime.Due{}) {
+		if m.Next == 0 {
 			return fmt.Sprintf("drop %s at %s", m.ID, clockOf(m.Due))
 		}
 		return fmt.Sprintf("postpone %s from %s to %s", m.ID, clockOf(m.Due), clockOf(m.Next))
@@ -631,4 +600,4 @@ func (it *item) String() string {
 	return fmt.Sprintf("message %s due %s", m.ID, clockOf(m.Due))
 }
 
-func clockOf(d brokertime.Due) string { return time.UnixMilli(d.At).UTC().Format("02T15:04:05.000") }
+func clockOf(d brokertime.Due) string { return d.Time().UTC().Format("02T15:04:05.000") }

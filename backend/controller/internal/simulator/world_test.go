@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // options are what a run is made of.
@@ -225,16 +224,22 @@ func (w *world) chance(p float64) bool { return w.rand.Float64() < p }
 
 // A clock is that of the broker. It drifts, and is set now and then.
 type clock struct {
-	w        *world
-	begin    time.Time
-	ppm      int64
-	offset   time.Duration // by all steps
-	steps    []step
-	recorded []brokertime.Step // for all to read
+	w       *world
+	begin   time.Time
+	ppm     int64
+	offset  time.Duration // by all steps
+	forward time.Duration // by the steps forward,
+	settled time.Duration // and by those before the last,
+	stepped time.Duration // until when somebody may not have noticed that one
 }
 
-// A step is one of the broker's clock.
-type step struct{ by time.Duration }
+// noticed is by how much the clock was set forward in steps that everybody has noticed.
+func (c *clock) noticed() time.Duration {
+	if c.w.now < c.stepped {
+		return c.settled
+	}
+	return c.forward
+}
 
 // passed is how much time has passed by the broker's clock, had it not been set.
 func (c *clock) passed(at time.Duration) time.Duration { return at + at*time.Duration(c.ppm)/1_000_000 }

@@ -109,19 +109,12 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 	asks := brokertime.New(brokertime.Config{
 		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect, Wall: c.wall,
 	})
-	log, err := brokertime.OpenLog(ctx, asks, brokertime.LogConfig{
-		Queue: w.names.steps(), Exchange: w.names.enterSlots(), Key: stepsKey, Conn: e.Control().Conn(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	if err := asks.Ask(ctx); err != nil {
-		log.Close()
 		return nil, err
 	}
 	c.broker.Store(asks)
 	asking, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { asks.Run(asking) })
-	return func() { close(c.closed); cancel(); log.Close(); running.Wait() }, nil
+	return func() { close(c.closed); cancel(); running.Wait() }, nil
 }

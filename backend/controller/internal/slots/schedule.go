@@ -42,7 +42,7 @@ func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time
 	// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
 	// given.
 	const length = 20 // of 5 bits; ids may have 23
-	r := &receipt{ticket{id: rand.Text()[:length], due: brokertime.Due{At: at, Since: at}}}
+	r := &receipt{ticket{id: rand.Text()[:length], due: brokertime.Due(at)}}
 	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, exchange, key, delay, msg)
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
@@ -57,7 +57,7 @@ func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.change(ctx, op, t, func(wheel.Now) (brokertime.Due, error) { return brokertime.Due{}, nil })
+	_, err = d.change(ctx, op, t, func(wheel.Now) (brokertime.Due, error) { return 0, nil })
 	return err
 }
 
@@ -121,7 +121,7 @@ func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id strin
 	if err != nil {
 		return "", time.Time{}, w.notOurs("read", backend, text, err)
 	}
-	return t.id, time.UnixMilli(t.due.At).UTC(), nil
+	return t.id, t.due.Time().UTC(), nil
 }
 
 // time returns the moment with the broker's time. After a lost connection it may take a while to be
@@ -151,19 +151,19 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel
 }
 
 // attempt writes the change once.
-func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, to func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
+func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, dueNext func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
 	now, err := d.time(ctx, op)
 	if err != nil {
 		return next, err
 	}
-	turns, within, inTime := request.Begin(now)
+	to, within, inTime := request.Begin(now)
 	if !inTime {
 		return next, d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
 	}
-	if next, err = to(now); err != nil {
+	if next, err = dueNext(now); err != nil {
 		return next, err
 	}
-	return next, d.write(ctx, t, turns, time.Now().Add(within), changeText(t.id, t.due, next))
+	return next, d.write(ctx, to, time.Now().Add(within), changeText(t.id, t.due, next))
 }
 
 // outcome is what an error of attempt means. What could not be written for good is not tried again.
@@ -199,23 +199,14 @@ func (d *Delayer) result(op string, t ticket, fate wheel.Fate, err error) error 
 	return err
 }
 
-// write publishes a change to the slots in which it is looked for.
-func (d *Delayer) write(ctx context.Context, t ticket, turns []wheel.Turn, before time.Time, text string) error {
+// write publishes a change to the slot in which it is looked for.
+func (d *Delayer) write(ctx context.Context, to wheel.Turn, before time.Time, text string) error {
 	if err := d.Keeper().Ensure(ctx); err != nil {
 		return err
 	}
 	names := d.wheel.names
-	for i, turn := range turns {
-		err := d.PublishDirect(ctx, broker.Publishing{
-			Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(turn)), Before: before,
-			Sole: true, Message: small(text),
-		})
-		switch {
-		case err != nil && i > 0: // the first is stored
-			return &delayer.Error{Backend: d.backend, Kind: delayer.ErrUnknown, Cause: errors.New(err.Error())}
-		case err != nil:
-			return err
-		}
-	}
-	return nil
+	return d.PublishDirect(ctx, broker.Publishing{
+		Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(to)), Before: before,
+		Sole: true, Message: small(text),
+	})
 }

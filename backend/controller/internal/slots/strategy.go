@@ -10,7 +10,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -30,7 +29,7 @@ func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 // Growth implements [engine.Strategy]. The user's key and BCC, the delivery keys and the times
 // travel in a header of ours. Where a ticket is postponed several times, so do those times.
 func (s *strategy) Growth() message.Growth {
-	const longestKey, times, later = 255, 160 + len(" p255"), len(" n16725225600000,16725225600000")
+	const longestKey, times, later = 255, 160 + len(" p255"), len(" n16725225600000")
 	return message.Growth{HeaderSize: times + len("255:") + longestKey + wheel.MostThen*later, Carried: true}
 }
 
@@ -53,6 +52,9 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}
 	to, due, within := s.wheel.wheel.Enter(now, left)
 	first.Due = due
+	if left > wheel.OwnFor {
+		first.Clock, first.OwnDue = stamp.Foreign, 0
+	}
 	if r != nil {
 		r.ticket = ticket{id: m.Envelope.ID, due: due}
 	}
@@ -88,7 +90,7 @@ func (s *strategy) Remaining(headers amqp091.Table) (time.Duration, bool) {
 	switch {
 	case at.Own():
 		return at.OwnDue - now.Mono, true
-	case at.Due == brokertime.Due{}:
+	case at.Due == 0:
 		return at.Left, true
 	}
 	return now.Until(at.Due), now.Known

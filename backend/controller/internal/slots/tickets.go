@@ -20,7 +20,6 @@ import (
 //	prefix    3 bytes of the hash of the prefix
 //	wheel     2 bytes of the hash of the wheel
 //	due       varint, ms since 1970 by the broker's clock
-//	since     varint, how long before that it was reckoned
 //	id        of the message: the rest
 //	checksum  4 bytes
 type ticket struct {
@@ -64,8 +63,7 @@ func newTickets(vhost, prefix, wheel string) (of tickets) {
 
 func (of tickets) write(t ticket) delayer.Ticket {
 	b := slices.Clone(of[:])
-	b = binary.AppendVarint(b, t.due.At)
-	b = binary.AppendVarint(b, t.due.At-t.due.Since)
+	b = binary.AppendVarint(b, int64(t.due))
 	b = append(b, t.id...)
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 	return delayer.Ticket(beginTicket + ticketEncoding.EncodeToString(b))
@@ -105,11 +103,7 @@ func ticketFields(b []byte) (t ticket, ok bool) {
 	if size <= 0 {
 		return t, false
 	}
-	before, more := binary.Varint(b[size:])
-	if more <= 0 || before < -brokertime.LatestDue || before > brokertime.LatestDue {
-		return t, false
-	}
-	t = ticket{id: string(b[size+more:]), due: brokertime.Due{At: at, Since: at - before}}
+	t = ticket{id: string(b[size:]), due: brokertime.Due(at)}
 	return t, validID(t.id) && t.due.Valid()
 }
 

@@ -21,7 +21,6 @@ import (
 //	<prefix>.controller.candidates       an empty queue, which all candidates consume: so they are counted
 //	<prefix>.controller.clock            a queue whose messages expire at once, and so tell the time
 //	<prefix>.controller.clock.answers    the exchange that it dead-letters to
-//	<prefix>.controller.steps            the steps of the broker's clock, a stream
 type names struct {
 	prefix string
 	wheel  wheel.Wheel
@@ -33,7 +32,6 @@ func (n names) enter() string      { return n.own() + ".enter" }
 func (n names) candidates() string { return n.own() + ".candidates" }
 func (n names) enterSlots() string { return n.own() + ".enter.slots" }
 func (n names) clock() string      { return n.own() + ".clock" }
-func (n names) steps() string      { return n.own() + ".steps" }
 
 // queue is the queue of a slot, or the intake.
 func (n names) queue(s wheel.Slot) string {
@@ -50,11 +48,8 @@ func (n names) slotKey(s wheel.Slot) string {
 	return fmt.Sprintf("%s:slot:%s-%02d", message.Reserved, n.wheel[s.Level].Name, s.Index)
 }
 
-// Keys of the exchange of the slots that lead to other queues.
-const (
-	stepsKey = message.Reserved + ":steps"
-	clockKey = message.Reserved + ":clock"
-)
+// clockKey leads from the exchange of the slots to the queue of the clock.
+const clockKey = message.Reserved + ":clock"
 
 // shared is the queue through which all processes ask for the time.
 func (n names) shared() brokertime.Shared {
@@ -85,11 +80,8 @@ func (w *Wheel) Plan() topology.Plan {
 			{Name: n.enterSlots(), Kind: topology.Direct},
 			{Name: n.enter(), Kind: topology.Fanout},
 		},
-		Queues: []topology.Queue{brokertime.LogQueue(n.steps()), intake, candidates},
-		Bindings: []topology.Binding{
-			{Source: n.enterSlots(), Key: stepsKey, Target: n.steps()},
-			{Source: n.enter(), Target: n.intake()},
-		},
+		Queues:   []topology.Queue{intake, candidates},
+		Bindings: []topology.Binding{{Source: n.enter(), Target: n.intake()}},
 	}
 	for _, s := range w.wheel.Slots() {
 		queue := delivery.Keeping(n.queue(s))

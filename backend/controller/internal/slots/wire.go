@@ -16,7 +16,7 @@ import (
 
 // kindHeader says what a message of ours is that is no user's:
 //
-//	change <id> <due> <since> <next due> <next since>     0 0: it is dropped
+//	change <id> <due> <next due>     0: it is dropped
 //	mark <tenure> <number>
 //	summons
 const (
@@ -37,7 +37,7 @@ func markText(id wheel.MarkID) string {
 }
 
 func changeText(id string, due, next brokertime.Due) string {
-	return fmt.Sprintf("%s %s %d %d %d %d", kindOfChange, id, due.At, due.Since, next.At, next.Since)
+	return fmt.Sprintf("%s %s %d %d", kindOfChange, id, due, next)
 }
 
 const (
@@ -123,16 +123,16 @@ func (c *carried) readKind(text string) bool {
 			return false
 		}
 		c.wheel.Kind, c.wheel.Mark = wheel.Mark, wheel.MarkID{Tenure: word[1], Number: number}
-	case word[0] == kindOfChange && len(word) == 6:
-		var times [4]int64
+	case word[0] == kindOfChange && len(word) == 4:
+		var times [2]int64
 		for i, t := range word[2:] {
 			var err error
 			if times[i], err = strconv.ParseInt(t, 10, 64); err != nil {
 				return false
 			}
 		}
-		due, next := brokertime.Due{At: times[0], Since: times[1]}, brokertime.Due{At: times[2], Since: times[3]}
-		if !validID(word[1]) || !due.Valid() || next != (brokertime.Due{}) && !next.Valid() {
+		due, next := brokertime.Due(times[0]), brokertime.Due(times[1])
+		if !validID(word[1]) || !due.Valid() || next != 0 && !next.Valid() {
 			return false
 		}
 		c.wheel.Kind, c.wheel.ID, c.wheel.Due, c.wheel.Next = wheel.Change, word[1], due, next
@@ -146,12 +146,12 @@ func (c *carried) readKind(text string) bool {
 // follow makes what consumers see of a message's due time that to which it was postponed.
 func (c *carried) follow() {
 	at := c.wheel.PostponedTo
-	if at == 0 || c.message.Stamp.At == at {
+	if at == 0 || c.message.Stamp.Due == at {
 		return
 	}
 	s := &c.message.Stamp
-	by, e := time.Duration(at-s.At)*time.Millisecond, &c.message.Envelope
-	e.Due, e.Delay, s.At = e.Due.Add(by), e.Delay+by, at
+	by, e := time.Duration(at-s.Due)*time.Millisecond, &c.message.Envelope
+	e.Due, e.Delay, s.Due = e.Due.Add(by), e.Delay+by, at
 }
 
 // next is the message as it is published to wait again, with what the machine says of it now.

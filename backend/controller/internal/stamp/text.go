@@ -16,11 +16,11 @@ import (
 
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients
 // several times more to read. It begins as [message.Stamp] says. Then come the clock, the due time,
-// the hop and what is left after it in ns, the due time by the broker's clock and since when in ms,
-// and t for a ticket or - for none. The priority, if there is one, later due times, the
+// the hop and what is left after it in ns, the due time by the broker's clock in ms, and t for a
+// ticket or - for none. The priority, if there is one, later due times, the
 // destinations and the BCC follow, each with its letter:
 //
-//	3:key 5BQ2… 71034 0 5000000000 1795329200000 1795329195000 - p9 n1795329210000,1795329195000 d26:~d:=… b5:copy1
+//	3:key 5BQ2… 71034 0 5000000000 1795329200000 - p9 n1795329210000 d26:~d:=… b5:copy1
 const (
 	withTicket, withoutTicket            = 't', '-'
 	aPriority, aNext, aDestination, aBCC = 'p', 'n', 'd', 'b'
@@ -33,7 +33,7 @@ func (s Stamp) text() string {
 	const usual = 192 // bytes
 	text := message.AppendUserKey(make([]byte, 0, usual), s.Key)
 	text = append(append(text, ' '), s.Clock...)
-	for _, number := range [...]int64{int64(s.OwnDue), int64(s.Hop), int64(s.Left), s.At, s.Since} {
+	for _, number := range [...]int64{int64(s.OwnDue), int64(s.Hop), int64(s.Left), int64(s.Due)} {
 		text = strconv.AppendInt(append(text, ' '), number, 10)
 	}
 	of := byte(withoutTicket)
@@ -45,8 +45,7 @@ func (s Stamp) text() string {
 		text = strconv.AppendInt(append(text, ' ', aPriority), int64(s.Priority), 10)
 	}
 	for _, next := range s.Then {
-		text = strconv.AppendInt(append(text, ' ', aNext), next.At, 10)
-		text = strconv.AppendInt(append(text, ','), next.Since, 10)
+		text = strconv.AppendInt(append(text, ' ', aNext), int64(next), 10)
 	}
 	for _, key := range s.To {
 		text = message.AppendKey(append(text, ' ', aDestination), key.(string))
@@ -92,7 +91,7 @@ func parse(text string) (s Stamp, err error) {
 	}
 	s.Key = key
 	s.Clock, rest, _ = strings.Cut(rest, " ")
-	var times [5]int64
+	var times [4]int64
 	for i := range times {
 		var number string
 		number, rest, _ = strings.Cut(rest, " ")
@@ -101,7 +100,7 @@ func parse(text string) (s Stamp, err error) {
 		}
 	}
 	s.OwnDue, s.Hop, s.Left = time.Duration(times[0]), time.Duration(times[1]), time.Duration(times[2])
-	s.Due = brokertime.Due{At: times[3], Since: times[4]}
+	s.Due = brokertime.Due(times[3])
 	if rest == "" || rest[0] != withTicket && rest[0] != withoutTicket {
 		return s, errTimes
 	}
@@ -129,15 +128,11 @@ func (s *Stamp) parseFields(text string) error {
 			s.Priority = uint8(priority)
 		case aNext:
 			field, text = cutField(text)
-			at, since, _ := strings.Cut(field, ",")
-			var next brokertime.Due
-			var bad [2]error
-			next.At, bad[0] = strconv.ParseInt(at, 10, 64)
-			next.Since, bad[1] = strconv.ParseInt(since, 10, 64)
-			if errors.Join(bad[:]...) != nil {
+			next, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
 				return errTimes
 			}
-			s.Then = append(s.Then, next)
+			s.Then = append(s.Then, brokertime.Due(next))
 		case aDestination, aBCC:
 			key, rest, ok := message.CutKey(text)
 			if !ok {
@@ -171,7 +166,7 @@ func (s Stamp) check() error {
 		return errTimes
 	case s.Hop < 0 || s.Hop > Longest || s.Left > Longest || s.Left < -Longest || s.OwnDue < 0:
 		return errors.New("has impossible times")
-	case s.Due != brokertime.Due{} && !s.Due.Valid():
+	case s.Due != 0 && !s.Due.Valid():
 		return errors.New("has an impossible due time")
 	case slices.ContainsFunc(s.Then, func(d brokertime.Due) bool { return !d.Valid() }):
 		return errors.New("has an impossible later due time")

@@ -11,15 +11,14 @@ import (
 // A changeKey names a message at one of its due times: a change for another of them is not for
 // this.
 type changeKey struct {
-	id string
-	at int64
+	id  string
+	due brokertime.Due
 }
 
 // A change is what is known of a message at a due time. What several say counts together: it is
 // dropped if one says so, and else it is due at each time that one names, one after the other.
 type change struct {
 	key  changeKey
-	due  brokertime.Due
 	drop bool
 	next []brokertime.Due
 
@@ -47,20 +46,20 @@ const (
 	orphanEvery = time.Second
 )
 
-func (m *Message) key() changeKey { return changeKey{m.ID, m.At} }
+func (m *Message) key() changeKey { return changeKey{m.ID, m.Due} }
 
 // learn takes over what a change says that came, also while it is still on its way down the wheel.
 func (m *Machine) learn(msg *Message) {
 	c := m.changes[msg.key()]
 	if c == nil {
-		c = &change{key: msg.key(), due: msg.Due}
+		c = &change{key: msg.key()}
 		m.changes[c.key] = c
 	}
 	if slices.Contains(c.told, msg) {
 		return // it was taken again
 	}
-	c.drop = c.drop || msg.Next == brokertime.Due{}
-	if msg.Next != (brokertime.Due{}) {
+	c.drop = c.drop || msg.Next == 0
+	if msg.Next != 0 {
 		c.next = append(c.next, msg.Next)
 	}
 	c.told = append(c.told, msg)
@@ -124,14 +123,14 @@ func (m *Machine) dropped(now Now, msg *Message) bool {
 }
 
 // postponed moves the due time of a message on, if it was postponed.
-func (m *Machine) postponed(now Now, msg *Message) bool {
+func (m *Machine) postponed(msg *Message) bool {
 	var to []brokertime.Due
 	c := m.changes[msg.key()]
 	if c != nil {
 		c.use(msg)
 		to = c.next
 	}
-	return msg.postpone(now, to)
+	return msg.postpone(to)
 }
 
 func (c *change) use(msg *Message) {
@@ -146,9 +145,9 @@ func (m *Machine) settle(now Now, c *change) {
 		return // it is looked at again
 	}
 	switch since := now.Mono - max(c.acked, 0); {
-	case now.Known && now.Until(c.due) > 0:
-		m.settleAt(now.Mono+now.Until(c.due), c)
-	case c.users > 0 || !m.proven(now, c.due):
+	case now.Known && now.Until(c.key.due) > 0:
+		m.settleAt(now.Mono+now.Until(c.key.due), c)
+	case c.users > 0 || !m.proven(now, c.key.due):
 		m.passOn(now, c)
 		m.settleAt(now.Mono+time.Second, c)
 	case c.acked == 0 && !m.orphan(now, c):

@@ -21,7 +21,7 @@ const (
 )
 
 // lead begins to turn the wheel: what comes from the intake comes only to one. What earlier tenures
-// have left in slots is looked for when a summons of this one is stored: see surveyFirst.
+// have left in slots is looked for when a summons of this one is stored: see surveyWhenDue.
 func (m *Machine) lead(now Now) {
 	m.leading, m.led, m.summoned = true, now.Mono, now.Mono
 	m.shell.Summon()
@@ -62,9 +62,6 @@ func (m *Machine) compare(now Now) {
 	m.told = now
 	if !was.Known {
 		return
-	}
-	if was.unsettled() && !now.unsettled() { // until now others may have written by the time of before
-		m.surveyAll()
 	}
 	passed := now.Mono - was.Mono
 	if off := now.Clock.Latest.Sub(was.Clock.Latest) - passed; off.Abs() > stepped {

@@ -86,6 +86,7 @@ type Machine struct {
 	read     map[Slot]int64 // all turns of the slot before this number have been read in this tenure
 	surveyAt time.Duration  // when all slots are looked at for the first time; 0: nothing of this tenure is stored yet
 	surveyed bool           // that has begun
+	lookedIn bool           // so has the second time
 	survey   map[Slot]*look // for what may have been left in slots between their turns
 	next     []Slot         // of those, to be counted,
 	asked    map[Slot]*look // and being counted, for this look

@@ -25,7 +25,6 @@ type table struct {
 	withheld bool  // marks do not come back
 	deaf     *Slot // those to this slot do not
 	lost     bool  // nor do summonses
-	steps    brokertime.Steps
 
 	full      map[Slot]int // what Count answers
 	consumed  map[Slot]int
@@ -64,7 +63,7 @@ func (b *table) now() Now {
 	shows := b.shows()
 	return Now{
 		Mono: b.mono, Wall: noon.Add(b.mono + b.wall), Known: !b.unknown,
-		Clock: brokertime.Reading{Earliest: shows, Latest: shows, From: shows, Steps: b.steps},
+		Clock: brokertime.Reading{Earliest: shows, Latest: shows, From: shows},
 	}
 }
 
@@ -413,7 +412,7 @@ func TestMachine_ChangeForNobody(t *testing.T) {
 	b := leading(t)
 	msg, slot := b.in("never published", 2500*time.Millisecond)
 	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due})
-	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due, Next: brokertime.Due{At: msg.At + 1000, Since: msg.Since}})
+	b.comes(slot, &Message{Kind: Change, ID: msg.ID, Due: msg.Due, Next: msg.Due + 1000})
 	b.pass(time.Minute)
 	require.Subset(t, b.acked[slot], []uint64{1, 2})
 	b.pass(5 * time.Minute)
@@ -442,7 +441,7 @@ func TestMachine_Postpone(t *testing.T) {
 	msg.Ticket = true
 	first := msg.Due
 	at := func(after time.Duration) brokertime.Due {
-		return brokertime.Due{At: first.At + after.Milliseconds(), Since: first.Since}
+		return first + brokertime.Due(after.Milliseconds())
 	}
 	b.comes(slot, msg)
 	for i := range 1000 { // a debounce
@@ -475,13 +474,13 @@ func TestMachine_PostponedWhileItsDestinationPauses(t *testing.T) {
 	b.comes(slot, other)
 	msg, slot := b.in("m", time.Second)
 	msg.Ticket, msg.To = true, "full"
-	next := brokertime.Due{At: msg.At + 500, Since: msg.Since}
+	next := msg.Due + 500
 	b.comes(slot, msg)
 	b.comes(slot, &Message{Kind: Change, ID: "m", Due: msg.Due, Next: next})
 	b.pass(1900 * time.Millisecond)
 	require.Contains(t, b.moved, "m to 4s")
-	require.NotEqual(t, next.At, msg.At)
-	require.Equal(t, next.At, msg.PostponedTo)
+	require.NotEqual(t, next, msg.Due)
+	require.Equal(t, next, msg.PostponedTo)
 }
 
 // TestMachine_PostponedByOneTicket: a thousand times. The message carries the latest of these
@@ -493,7 +492,7 @@ func TestMachine_PostponedByOneTicket(t *testing.T) {
 	msg.Ticket = true
 	first := msg.Due
 	at := func(i int) brokertime.Due {
-		return brokertime.Due{At: first.At + (time.Hour + time.Duration(i)*time.Second).Milliseconds(), Since: first.Since}
+		return first + brokertime.Due((time.Hour + time.Duration(i)*time.Second).Milliseconds())
 	}
 	for i := range times { // in any order
 		b.comes(slot, &Message{Kind: Change, ID: "m", Due: first, Next: at(i * 7 % times)})
@@ -658,7 +657,7 @@ func TestMachine_MuchWasLeft(t *testing.T) {
 	b := newTable(t)
 	b.pending = nil
 	due := b.now().reckon(-20 * time.Minute)
-	s := Default().Slot(Default().at(1, time.UnixMilli(due.At)))
+	s := Default().Slot(Default().at(1, due.Time()))
 	b.full[s], b.deaf = left, &s
 	again := func() *Message { return &Message{ID: "m", Due: due, Ticket: true, To: "queue"} }
 	b.comes(Intake, &Message{Kind: Summons})
@@ -717,7 +716,7 @@ func TestMachine_PostponedBetweenTurns(t *testing.T) {
 	b := leading(t)
 	old, slot := b.in("old", 3*time.Minute)
 	old.Ticket = true
-	next := brokertime.Due{At: old.Due.At + (40 * time.Minute).Milliseconds(), Since: old.Due.Since}
+	next := old.Due + brokertime.Due((40 * time.Minute).Milliseconds())
 	b.pass(15 * time.Minute)
 	b.full[slot], b.withheld = 2, true
 	b.m.look(slot, false)
@@ -872,7 +871,7 @@ func TestMachine_ChangesFillMemory(t *testing.T) {
 			b := leading(t)
 			b.m.cfg.Budget = 1 << 20
 			later, _ := b.in("later", 100*time.Second)
-			minute := Default().Slot(Default().at(1, time.UnixMilli(later.At)))
+			minute := Default().Slot(Default().at(1, later.Due.Time()))
 			b.deaf = &minute
 			came := map[Slot]int{}
 			fill := func(s Slot, most int, next func(i int) *Message) {
@@ -883,8 +882,8 @@ func TestMachine_ChangesFillMemory(t *testing.T) {
 			for range 150 {
 				b.pass(time.Second)
 				held := b.m.inHand
-				for _, due := range []brokertime.Due{later.Due, {At: later.At - 4000, Since: later.Since}} {
-					fill(Default().Slot(Default().at(0, time.UnixMilli(due.At))), messages, func(i int) *Message {
+				for _, due := range []brokertime.Due{later.Due, later.Due - 4000} {
+					fill(Default().Slot(Default().at(0, due.Time())), messages, func(i int) *Message {
 						return &Message{ID: fmt.Sprint(i), Due: due, To: "queue", Ticket: true, Size: size}
 					})
 				}
@@ -939,7 +938,7 @@ func TestMachine_FullSlot(t *testing.T) {
 	b := leading(t)
 	b.m.cfg.Budget = 1 << 20
 	due, _ := b.in("", 100*time.Second)
-	slot := Default().Slot(Default().at(1, time.UnixMilli(due.At)))
+	slot := Default().Slot(Default().at(1, due.Due.Time()))
 	b.full[slot] = 10_000 // more than memory can hold: they are moved
 	b.pass(10 * time.Second)
 	b.comes(slot, &Message{Kind: Change, ID: "held", Due: due.Due})
@@ -985,7 +984,7 @@ func TestMachine_PostponedToTheNextTurn(t *testing.T) {
 	slot := w.Slot(turn)
 	msg, _ := b.in("m", time.Second)
 	msg.Ticket = true
-	next := brokertime.Due{At: w.begin(turn).Add(time.Duration(w[0].Slots) * w[0].Width).UnixMilli(), Since: msg.Since}
+	next := brokertime.Due(w.begin(turn).Add(time.Duration(w[0].Slots) * w[0].Width).UnixMilli())
 	b.pass(w.closes(turn).Sub(b.shows()) - 2*markAgain)
 	b.withheld = true
 	b.comes(slot, msg)

@@ -39,7 +39,7 @@ type Message struct {
 	OwnDue time.Duration // whose clock says that it is due then
 	Left   time.Duration // without a Due: what remained of its delay when it came
 
-	PostponedTo int64 // the latest At to which Due was postponed since it came; 0: it was not
+	PostponedTo brokertime.Due // the latest time to which it was postponed since it came; 0: it was not
 
 	Next brokertime.Due // of a change: the message is due then instead; zero: it is dropped
 	Mark MarkID         // of a mark
@@ -71,33 +71,12 @@ type Now struct {
 	Known bool // of the broker's clock
 }
 
-// shown is what the broker's clock shows when something is due.
-func (n Now) shown(d brokertime.Due) time.Time {
-	return time.UnixMilli(d.At).Add(n.Clock.Steps.Shift(time.UnixMilli(d.Since)))
-}
-
 // Until is how long it is until something is due, at most. The broker's clock must be known.
-func (n Now) Until(d brokertime.Due) time.Duration { return n.shown(d).Sub(n.Clock.Earliest) }
-
-// unsettled reports whether some process may not have noticed yet that the broker's clock was set
-// forward.
-func (n Now) unsettled() bool {
-	last := len(n.Clock.Steps) - 1
-	return last >= 0 && n.Clock.Latest.Before(n.Clock.Steps[last].Until.Add(n.Clock.Steps[last].By))
-}
-
-// recent is by how much such a step has moved what is due then.
-func (n Now) recent(d brokertime.Due) time.Duration {
-	if !n.unsettled() {
-		return 0
-	}
-	since, before := time.UnixMilli(d.Since), n.Clock.Steps[:len(n.Clock.Steps)-1]
-	return n.Clock.Steps.Shift(since) - before.Shift(since)
-}
+func (n Now) Until(d brokertime.Due) time.Duration { return d.Time().Sub(n.Clock.Earliest) }
 
 // reckon is the due time of what has so long to wait, by the broker's clock.
 func (n Now) reckon(left time.Duration) brokertime.Due {
-	return brokertime.Due{At: ceilMillis(n.Clock.From.Add(left)), Since: ceilMillis(n.Clock.Latest)}
+	return brokertime.Due(ceilMillis(n.Clock.From.Add(left)))
 }
 
 // ceilMillis is a time in ms, rounded up.
@@ -108,24 +87,24 @@ func ceilMillis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// ownFor is the longest delay that the clock of the process counts for which stamped the message.
+// OwnFor is the longest delay that the clock of the process counts for which stamped the message.
 // It may gain or lose 200 ppm on the broker's.
-const ownFor = 15 * time.Minute
+const OwnFor = 15 * time.Minute
 
 // left is how much of the delay is left, at most. ok is false while that is unknown. By the
 // broker's clock everybody knows it. The process that stamped the message also knows it by its own
 // clock, and more precisely. But that clock may have stopped for a while, with the machine; so what
 // is over by the broker's clock is over.
 func (m *Message) left(now Now) (left time.Duration, ok bool) {
-	unknown, own := m.Due == brokertime.Due{}, m.OwnDue-now.Mono
-	switch counts := m.Own && (unknown || m.At-m.Since <= ownFor.Milliseconds()); {
-	case counts && (unknown || !now.Known):
+	unknown, own := m.Due == 0, m.OwnDue-now.Mono
+	switch {
+	case m.Own && (unknown || !now.Known):
 		return own, true
 	case unknown:
 		return m.Left - (now.Mono - m.came), true
 	case !now.Known:
 		return 0, false
-	case counts:
+	case m.Own:
 		return min(own, now.Until(m.Due)), true
 	}
 	return now.Until(m.Due), true
@@ -136,18 +115,17 @@ func (m *Message) age(now Now) time.Duration { return now.Mono - m.came }
 
 // postpone makes the message due when it is due next, by its own list and what changes say. It is
 // false if there is no later time: the message is to be delivered.
-func (m *Message) postpone(now Now, to []brokertime.Due) bool {
+func (m *Message) postpone(to []brokertime.Due) bool {
 	all := slices.DeleteFunc(slices.Concat(m.Then, to), func(d brokertime.Due) bool {
-		by := now.shown(d).Sub(now.shown(m.Due))
-		return by < 0 || by == 0 && !m.Own // its own clock may show the time that it had a little earlier
+		return d < m.Due || d == m.Due && !m.Own // its own clock may show the time that it had a little earlier
 	})
 	if len(all) == 0 {
 		return false
 	}
-	slices.SortFunc(all, func(a, b brokertime.Due) int { return now.shown(a).Compare(now.shown(b)) })
+	slices.Sort(all)
 	all = slices.Compact(all)
 	all = all[max(0, len(all)-MostThen):] // the last is what was promised, and the newest tickets are for the latest
-	m.Due, m.Then, m.Own, m.PostponedTo = all[0], all[1:], false, all[0].At
+	m.Due, m.Then, m.Own, m.PostponedTo = all[0], all[1:], false, all[0]
 	return true
 }
 

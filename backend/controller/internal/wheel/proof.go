@@ -125,26 +125,14 @@ func (m *Machine) proven(now Now, d brokertime.Due) bool {
 	if !now.Known || m.frozen() || m.surveys() {
 		return false
 	}
-	due, proven := now.shown(d), true
-	before := due.Add(-now.recent(d))
+	due, proven := d.Time(), true
 	for level := range m.cfg.Wheel {
 		t := m.cfg.Wheel.at(level, due)
 		if !m.hasRead(now, t, due) {
 			proven = false // and go on: marks are to be written at once
 		}
-		if was := m.cfg.Wheel.at(level, before); was != t && !m.reads(now, was, due) {
-			proven = false
-		}
 	}
 	return proven
-}
-
-// reads is hasRead for where a change is written by who has not noticed that the broker's clock was
-// set forward. If that slot is at rest, all that may be decided is decided when everybody has
-// noticed.
-func (m *Machine) reads(now Now, was Turn, due time.Time) bool {
-	v := m.visits[m.cfg.Wheel.Slot(was)]
-	return v != nil && v.turn == was && m.hasRead(now, was, due)
 }
 
 // hasRead reports whether a slot holds no change that was accepted for what is due then, in this

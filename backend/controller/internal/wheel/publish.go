@@ -27,7 +27,7 @@ func (w Wheel) Late(now Now, to Turn) bool {
 // PlaceOf returns the turn in whose slot something waits that is due then. It must be written
 // within a time, or nobody may expect it there any more.
 func (w Wheel) PlaceOf(now Now, due brokertime.Due) (to Turn, within time.Duration) {
-	to = w.Place(now.Clock.Earliest, now.shown(due))
+	to = w.Place(now.Clock.Earliest, due.Time())
 	return to, w.WriteBy(to).Sub(now.Clock.Latest)
 }
 
@@ -57,15 +57,15 @@ const mostAttempts = 3
 // Request returns a request for a message at one of its due times.
 func (w Wheel) Request(due brokertime.Due) *Request { return &Request{wheel: w, due: due} }
 
-// Begin begins an attempt. It returns where the change is to be written, one after the other, and
-// within which time. ok is false if it is too late for that.
-func (r *Request) Begin(now Now) (to []Turn, within time.Duration, ok bool) {
+// Begin begins an attempt. It returns where the change is to be written, and within which time. ok
+// is false if it is too late for that.
+func (r *Request) Begin(now Now) (to Turn, within time.Duration, ok bool) {
 	r.began = now
 	r.attempts++
 	if !r.inTime(now) {
-		return nil, 0, false
+		return Turn{}, 0, false
 	}
-	to, within = r.places(now)
+	to, within = r.wheel.PlaceOf(now, r.due)
 	return to, within, true
 }
 
@@ -94,29 +94,14 @@ func (r *Request) Ended(now Now, o Outcome, forGood bool) (f Fate, again bool) {
 
 // inTime reports whether the message can still be changed. It is asked before a change is written,
 // and again after its confirm. Who decides about the message may not have noticed yet that the
-// broker's clock was set back: From counts that. Or this process may have been told of a step
-// forward that it has not noticed itself: then the message is due sooner than it seems.
+// broker's clock was set back: From counts that.
 func (r *Request) inTime(now Now) bool {
-	return now.Known && !now.Clock.From.Add(AcceptedBefore+now.recent(r.due)).After(now.shown(r.due))
-}
-
-// places is where the change is to be written. Shortly after the broker's clock was set forward,
-// who decides about the message may not have noticed that, and expect changes where it was due
-// before.
-func (r *Request) places(now Now) (to []Turn, within time.Duration) {
-	w := r.wheel
-	first, within := w.PlaceOf(now, r.due)
-	by := now.recent(r.due)
-	if by == 0 {
-		return []Turn{first}, within
-	}
-	before := w.Place(now.Clock.Earliest.Add(-by), now.shown(r.due).Add(-by))
-	return []Turn{first, before}, min(within, w.WriteBy(before).Sub(now.Clock.Latest.Add(-by)))
+	return now.Known && !now.Clock.From.Add(AcceptedBefore).After(r.due.Time())
 }
 
 // PostponedTo is the due time of a message that is postponed, by so long from now. ok is false if
 // that is earlier than it is due.
 func PostponedTo(now Now, was brokertime.Due, delay time.Duration) (next brokertime.Due, ok bool) {
 	next = now.reckon(delay)
-	return next, !now.shown(next).Before(now.shown(was))
+	return next, next >= was
 }

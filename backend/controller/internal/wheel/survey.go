@@ -1,6 +1,10 @@
 package wheel
 
-import "time"
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
 
 // A look is for what may have been left in a slot between its turns.
 type look struct {
@@ -33,23 +37,29 @@ func (m *Machine) Summoned(now Now, wrote time.Duration) {
 	}
 }
 
-// surveyFirst looks at all slots when it is time to.
-func (m *Machine) surveyFirst(now Now) {
+// surveyWhenDue looks at all slots when it is time to, and once more a while later: if the broker's
+// clock was set forward, which has ended the tenure of before, who had not noticed that has written
+// to slots that were at rest.
+func (m *Machine) surveyWhenDue(now Now) {
 	if !m.surveyed && m.surveyAt > 0 && now.Mono >= m.surveyAt {
 		m.surveyed = true
-		m.surveyAll()
+		m.surveyAll(true)
+	}
+	if m.surveyed && !m.lookedIn && now.Mono-m.led > brokertime.NoticedWithin {
+		m.lookedIn = true
+		m.surveyAll(false)
 	}
 }
 
 // surveyAll looks at all slots. Another mark tells of those that are being looked at already.
-func (m *Machine) surveyAll() {
+func (m *Machine) surveyAll(first bool) {
 	for _, v := range m.order {
 		if v.resting {
 			v.unread()
 		}
 	}
 	for _, s := range m.cfg.Wheel.Slots() {
-		m.look(s, true)
+		m.look(s, first)
 	}
 }
 

@@ -3,8 +3,6 @@ package wheel
 import (
 	"slices"
 	"time"
-
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 const (
@@ -88,10 +86,10 @@ func (m *Machine) decide(now Now, msg *Message) {
 		m.wait(now, msg, min(left, unclear))
 		return
 	}
-	if msg.Due == (brokertime.Due{}) {
-		msg.Due = now.reckon(left)
+	if msg.Due == 0 {
+		msg.Due, msg.Own = now.reckon(left), msg.Own && left <= OwnFor
 	}
-	due := now.shown(msg.Due)
+	due := msg.Due.Time()
 	switch v := msg.visit; {
 	case v.resting && !due.Before(m.cfg.Wheel.begin(v.turn)) && len(msg.used) == 0: // else it would go back as it was
 		m.head(msg)
@@ -121,7 +119,7 @@ func (m *Machine) holds(now Now, msg *Message, left time.Duration) bool {
 	case left <= near:
 		return true
 	case v.slot.Level == 0, msg.Kind == Change:
-		return !m.forLater(v, now.shown(msg.Due))
+		return !m.forLater(v, msg.Due.Time())
 	}
 	return v.fits && m.taken() < m.share(v)
 }
@@ -163,7 +161,7 @@ func (m *Machine) due(now Now, msg *Message) {
 			m.unproven = append(m.unproven, msg)
 			return
 		}
-		if m.postponed(now, msg) {
+		if m.postponed(msg) {
 			m.decide(now, msg)
 			return
 		}

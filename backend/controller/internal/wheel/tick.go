@@ -73,7 +73,7 @@ func (m *Machine) tend(now Now) {
 		return
 	}
 	m.turn(now)
-	m.surveyFirst(now)
+	m.surveyWhenDue(now)
 	m.countSome()
 	for _, v := range m.order {
 		m.mark(now, v)

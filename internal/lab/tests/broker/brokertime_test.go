@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,12 +12,45 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
+// A clockRig is what a process needs to ask for the broker's time.
+type clockRig struct {
+	testing.TB
+	publisher *broker.Publisher
+	control   *broker.Control
+	plan      topology.Plan
+	shared    brokertime.Shared
+}
+
+func newClockRig(t testing.TB, address string) *clockRig {
+	t.Helper()
+	name := rabbittest.Prefix(t)
+	r := &clockRig{TB: t}
+	r.publisher, r.control = open(t, address, func() {})
+	r.shared = brokertime.Shared{Queue: name + ".clock", Exchange: name, Key: "clock", Answers: name + ".answers"}
+	r.plan = r.shared.Plan()
+	r.plan.Exchanges = append(r.plan.Exchanges, topology.Exchange{Name: name, Kind: topology.Direct})
+	r.declare()
+	return r
+}
+
+func (r *clockRig) declare() {
+	require.NoError(r, objects.Of(r.control, "test").Apply(r.Context(), r.plan))
+}
+
+func (r *clockRig) clock(logger *slog.Logger) *brokertime.Clock {
+	return brokertime.New(brokertime.Config{
+		Backend: "test", Prefix: r.shared.Exchange, Logger: logger, Control: r.control, Shared: r.shared, Publish: r.publisher.PublishDirect,
+	})
+}
+
 // run is a Clock at work until the test ends.
-func (r *stepsRig) run(t *testing.T) (c *brokertime.Clock, log *rabbittest.Logbook) {
+func (r *clockRig) run(t *testing.T) (c *brokertime.Clock, log *rabbittest.Logbook) {
 	t.Helper()
 	log = new(rabbittest.Logbook)
 	log.ShowIfFailed(t, "a clock")
@@ -49,7 +83,7 @@ func becomes(t *testing.T, c *brokertime.Clock, width time.Duration) {
 // TestClock_Shared: two processes ask through one queue, which is restored when it is deleted.
 func TestClock_Shared(t *testing.T) {
 	t.Parallel()
-	r := newStepsRig(t, rabbittest.Broker(t).URL(), 1<<20)
+	r := newClockRig(t, rabbittest.Broker(t).URL())
 	var restored atomic.Int32
 	r.shared.Restore = func(ctx context.Context) error {
 		restored.Add(1)
@@ -77,7 +111,7 @@ func TestClock_Shared(t *testing.T) {
 // one that another process is declaring may not yet. There it would hold up all that follow.
 func TestClock_QueueWithoutTTL(t *testing.T) {
 	t.Parallel()
-	r := newStepsRig(t, rabbittest.Broker(t).URL(), 1<<20)
+	r := newClockRig(t, rabbittest.Broker(t).URL())
 	require.NoError(t, r.control.Do(t.Context(), func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDelete(r.shared.Queue, false, false, false)
 		return err
