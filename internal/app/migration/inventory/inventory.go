@@ -91,18 +91,20 @@ type BindingInfo struct {
 	Arguments      amqp091.Table
 }
 
-// Bind makes the binding. With noWait it does not wait for the answer.
-func (b BindingInfo) Bind(ch *amqp091.Channel, noWait bool) error {
+const waitForAnswer = false // the noWait argument of amqp091-go's methods
+
+// Bind makes the binding.
+func (b BindingInfo) Bind(ch *amqp091.Channel) error {
 	if b.ToExchange {
-		return ch.ExchangeBind(b.Target, b.Key, b.Source, noWait, b.Arguments)
+		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
 	}
-	return ch.QueueBind(b.Target, b.Key, b.Source, noWait, b.Arguments)
+	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
 }
 
-// Unbind removes the binding. noWait is for one to an exchange: AMQP always answers for a queue.
-func (b BindingInfo) Unbind(ch *amqp091.Channel, noWait bool) error {
+// Unbind removes the binding.
+func (b BindingInfo) Unbind(ch *amqp091.Channel) error {
 	if b.ToExchange {
-		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, noWait, b.Arguments)
+		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
 	}
 	return ch.QueueUnbind(b.Target, b.Key, b.Source, b.Arguments)
 }

@@ -89,13 +89,20 @@ func (m *Mover) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = m.move(ctx, out)
+	for _, b := range out {
+		if !m.goesAround(b) {
+			continue
+		}
+		if failed := m.move(ctx, b); failed != nil { // an exclusive queue is bound by its own connection alone
+			err = errors.Join(err, fmt.Errorf("%q is bound to the exchange itself, and gets messages at once and twice: %w", b.Target, failed))
+		}
+	}
 	if x, failed := m.API.Exchange(ctx, m.Spec.Name); failed != nil || !x.Delayed() {
 		return errors.Join(err, failed)
 	}
 	for _, b := range out {
 		if m.goesAround(b) {
-			err = errors.Join(err, m.bind(ctx, b))
+			err = errors.Join(err, m.Control.Do(ctx, b.Bind))
 		}
 	}
 	return err
@@ -111,41 +118,22 @@ func (m *Mover) goesAround(b inventory.BindingInfo) bool {
 	return !m.leads(b) && !(b.ToExchange && b.Target == m.Spec.Name)
 }
 
-func (m *Mover) move(ctx context.Context, out []inventory.BindingInfo) error {
-	var errs []error
-	for _, b := range out {
-		if !m.goesAround(b) {
-			continue
-		}
-		if err := m.moveOne(ctx, b); err != nil { // an exclusive queue is bound by its own connection alone
-			errs = append(errs, fmt.Errorf("%q is bound to the exchange itself, and gets messages at once and twice: %w", b.Target, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// moveOne binds to the target before it unbinds: nothing is lost meanwhile. What the plugin still
+// move binds to the target before it unbinds: nothing is lost meanwhile. What the plugin still
 // holds for a key of a direct exchange finds its way by a binding of that key.
-func (m *Mover) moveOne(ctx context.Context, b inventory.BindingInfo) error {
+func (m *Mover) move(ctx context.Context, b inventory.BindingInfo) error {
 	moved, lead := b, inventory.BindingInfo{Source: b.Source, Target: m.queue(), Key: b.Key}
 	moved.Source = m.Spec.To
 	var err error
 	if direct := b.ToExchange && b.Target == m.Spec.To; !direct {
-		err = m.bind(ctx, moved)
+		err = m.Control.Do(ctx, moved.Bind)
 	}
 	if err == nil && m.Spec.Type == amqp091.ExchangeDirect {
-		err = m.bind(ctx, lead)
+		err = m.Control.Do(ctx, lead.Bind)
 	}
 	if err != nil {
 		return err
 	}
 	m.Log.Warn("a binding on an exchange has gone around delayer serve; it is moved", "exchange", m.Spec.Name,
 		"target", b.Target, "key", b.Key, "to", m.Spec.To)
-	return m.Control.Do(ctx, func(ch *amqp091.Channel) error { return b.Unbind(ch, waitForAnswer) })
+	return m.Control.Do(ctx, b.Unbind)
 }
-
-func (m *Mover) bind(ctx context.Context, b inventory.BindingInfo) error {
-	return m.Control.Do(ctx, func(ch *amqp091.Channel) error { return b.Bind(ch, waitForAnswer) })
-}
-
-const waitForAnswer = false // the noWait argument of amqp091-go's methods

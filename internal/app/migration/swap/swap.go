@@ -249,7 +249,7 @@ func (s *Swapper) bindTarget(ctx context.Context, r record.Record, x inventory.D
 				continue
 			}
 			b.Source = target
-			if err := b.Bind(ch, waitForAnswer); err != nil {
+			if err := b.Bind(ch); err != nil {
 				return err
 			}
 		}
