@@ -64,8 +64,9 @@ const (
 	// memory.
 	batchRows  = 2000
 	batchBytes = 16 << 20
-	// batchFor bounds what is done with a batch, which is finished even after an interrupt.
-	batchFor = 10 * time.Minute
+	// publishFor bounds how long a batch is published, also after an interrupt. What is published by
+	// then is removed.
+	publishFor = 10 * time.Minute
 	// atOnce is how many messages are published between two looks at the time.
 	atOnce = 256
 )
@@ -155,7 +156,8 @@ func (j Job) node(ctx context.Context, name string, lock *record.Lock, a *Accoun
 
 // move publishes the rows of a batch and removes them from the table, even after an interrupt.
 func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchFor)
+	ctx = context.WithoutCancel(ctx)
+	publishing, cancel := context.WithTimeout(ctx, publishFor)
 	defer cancel()
 	var published []node.Row
 	var failed error
@@ -175,7 +177,7 @@ func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account
 			m.Delay = remaining
 			messages, sent = append(messages, m), append(sent, row)
 		}
-		for i, err := range j.Delayer.PublishBatch(ctx, messages) {
+		for i, err := range j.Delayer.PublishBatch(publishing, messages) {
 			switch {
 			case err == nil:
 				published = append(published, sent[i])
