@@ -28,9 +28,6 @@ import (
 	"github.com/delayer-go/delayer/migrate"
 )
 
-// rehearsalPatience bounds what hangs, and measures nothing.
-const rehearsalPatience = 90 * time.Second
-
 // The series of messages.
 const (
 	pending = "pending" // in the plugin before the migration begins
@@ -124,7 +121,7 @@ func (r *rehearsal) code() {
 	r.step("evacuate", "--leave", "10s")
 	r.empty()
 	stop()
-	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	require.NoError(r, r.account.Await(r.Context(), rabbittest.Patience))
 	assert.Len(r, r.inLadder(), inDays)
 	r.step("retire")
 }
@@ -153,7 +150,7 @@ func (r *rehearsal) serve() {
 	r.empty()
 	r.step("retire")
 	stop()
-	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	require.NoError(r, r.account.Await(r.Context(), rabbittest.Patience))
 	for _, s := range all {
 		assert.NoError(r, s.Process.Signal(syscall.SIGTERM))
 		assert.NoError(r, s.Wait())
@@ -172,7 +169,7 @@ func (r *rehearsal) switches(mode string) {
 // holds holds what was promised.
 func (r *rehearsal) holds() {
 	r.Helper()
-	require.NoError(r, r.account.Await(r.Context(), rehearsalPatience))
+	require.NoError(r, r.account.Await(r.Context(), rabbittest.Patience))
 	v := r.account.Verdict()
 	r.Logf("%d confirmed, %d delivered, %d of them twice", v.Confirmed, v.Delivered, len(v.Twice))
 	for what, messages := range map[string][]account.Course[string]{"lost": v.Missing, "early": v.Early, "never published": v.Strangers} {
@@ -192,7 +189,7 @@ func (r *rehearsal) empty() {
 			}
 		}
 		return true
-	}, rehearsalPatience, 500*time.Millisecond)
+	}, rabbittest.Patience, 500*time.Millisecond)
 }
 
 // tables are what waits in the plugin, node by node.
@@ -256,7 +253,7 @@ func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
 			if i%4 == 0 {
 				delay = 0
 			}
-			within, end := context.WithTimeout(context.Background(), rehearsalPatience)
+			within, end := context.WithTimeout(context.Background(), rabbittest.Patience)
 			err := p.PublishWithContext(within, r.name, "order.new", delay == 0, false, r.ask(id, live, delay))
 			end()
 			r.account.Answer(id, r.account.Now(), err)

@@ -27,9 +27,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
-// servePatience bounds what hangs, and measures nothing.
-const servePatience = time.Minute
-
 // serves serves the exchange until stop is called or the test ends.
 func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
 	r.Helper()
@@ -150,7 +147,7 @@ func TestServe_Waited(t *testing.T) {
 		msg.MessageId = id
 		c.PublishDelayed(c.name, "order.new", msg)
 	}
-	require.Eventually(t, func() bool { return c.depth(c.served().Back) == 2 }, servePatience, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return c.depth(c.served().Back) == 2 }, rabbittest.Patience, 20*time.Millisecond)
 	c.serves(kind, nil)
 	for _, d := range c.receive(c.Consume(c.queue), 1+len(due)) {
 		assert.False(t, time.Now().Before(due[d.MessageId].Add(-time.Millisecond)), "%s is early", d.MessageId)
@@ -180,7 +177,7 @@ func TestServe_MovesBindings(t *testing.T) {
 		around := func(b inventory.BindingInfo) bool { return b.Target != c.served().Queue && b.Target != exclusive }
 		leads := func(b inventory.BindingInfo) bool { return b.Target == c.served().Queue }
 		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
-	}, servePatience, 50*time.Millisecond)
+	}, rabbittest.Patience, 50*time.Millisecond)
 	deliveries := c.Consume(late)
 	began := time.Now()
 	c.PublishDelayed(c.name, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
