@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,8 +25,6 @@ type options struct {
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
 	Times     int           `default:"20" help:"How often brokers and controllers are killed and connections cut."`
 	Hold      time.Duration `default:"35s" help:"How long a fault lasts; a missed heartbeat takes 30 s."`
-	Patience  time.Duration `help:"How long nothing may arrive before missing messages are reported. Default: as late as they may be, twice --redeliver and two minutes."`
-	Long      time.Duration `help:"Delay one message in eight by this, beside the usual seconds; 0 leaves it out. 160s takes them through slots of minutes."`
 	Redeliver time.Duration `help:"After how long the broker repeats a dead-lettering that was unroutable; 0 leaves its default, 3m."`
 	Fault     string        `help:"Only the faults whose names match this regular expression."`
 	Backend   string        `help:"Only the backends whose names match this regular expression."`
@@ -58,16 +55,16 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	command := filepath.Join(folder, "delayer")
-	if said, err := exec.CommandContext(ctx, "go", "build", "-o", command, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput(); err != nil {
-		return false, fmt.Errorf("go build: %w: %s", err, said)
+	command, err := buildCommand(ctx, folder)
+	if err != nil {
+		return false, err
 	}
 	c := &campaign{options: o, out: out, began: time.Now()}
-	if err := c.prepare(subjects(command, o.Long)); err != nil {
+	if err := c.prepare(subjects(command)); err != nil {
 		return false, err
 	}
 	fmt.Fprintf(out, "seed %d, %s\n%s\n", o.Seed, c.began.UTC().Format(time.RFC3339), faults.Heading())
-	if err := errors.Join(c.oneNode(ctx), c.clocks(ctx, folder), c.cluster(ctx)); err != nil {
+	if err := errors.Join(c.oneNode(ctx), c.cluster(ctx)); err != nil {
 		return false, err
 	}
 	fmt.Fprintf(out, "%v altogether\n", time.Since(c.began).Round(time.Second))
@@ -78,7 +75,7 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 func (c *campaign) prepare(all []faults.Subject) error {
 	c.plan = faults.Campaign{
 		Load:     faults.Load{Publishers: 16, Rate: c.Rate, Patience: 5 * time.Second},
-		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Patience: c.Patience, Seed: c.Seed, Logf: c.logf,
+		Messages: c.Messages, Times: c.Times, Hold: c.Hold, Seed: c.Seed, Logf: c.logf,
 		Redeliver: c.Redeliver,
 	}
 	chosen, err := regexp.Compile(c.Backend)
@@ -200,9 +197,6 @@ func (c *campaign) print(rows []faults.Row) {
 		c.rows = append(c.rows, r)
 		c.failed = c.failed || len(r.Problems)+len(r.Slow) > 0
 		fmt.Fprintln(c.out, r)
-		if text := r.Outcomes(); c.Verbose && text != "" {
-			fmt.Fprintln(c.out, text)
-		}
 	}
 }
 
@@ -223,7 +217,7 @@ func (c *campaign) write() error {
 	case s.Broker != c.broker:
 		return fmt.Errorf("%s is of %s, and this is %s", file, s.Broker, c.broker)
 	}
-	run := fmt.Sprintf("%s: %s --seed %d", c.began.Format(time.DateOnly), commandLine(os.Args[1:]), c.Seed)
+	run := fmt.Sprintf("%s, seed %d: faults %s", c.began.Format(time.DateOnly), c.Seed, strings.Join(os.Args[1:], " "))
 	if !slices.Contains(s.Runs, run) {
 		s.Runs = append(s.Runs, run)
 	}
@@ -242,21 +236,4 @@ func (c *campaign) write() error {
 		return err
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
-}
-
-// commandLine is that which repeats the campaign, without this machine's paths.
-func commandLine(args []string) string {
-	command := "go run ./cmd/faults"
-	for i := 0; i < len(args); i++ {
-		switch name, _, joined := strings.Cut(args[i], "="); {
-		case name == "--verbose", (name == "--out" || name == "--seed") && joined:
-		case name == "--out", name == "--seed":
-			i++ // and its value
-		case strings.ContainsAny(args[i], "|^$*?()[];&\" "): // of a pattern
-			command += " '" + args[i] + "'"
-		default:
-			command += " " + args[i]
-		}
-	}
-	return command
 }

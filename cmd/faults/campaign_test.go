@@ -25,13 +25,9 @@ func names(list []faults.Subject) (names []string) {
 
 // TestCampaign_Chooses: every backend is under test, and flags choose among them and the faults.
 func TestCampaign_Chooses(t *testing.T) {
-	all := subjects("delayer", time.Hour)
+	all := subjects("delayer")
 	for _, name := range backend.Names() {
 		assert.Contains(t, names(all), name)
-	}
-	for _, s := range all {
-		long := s.Delays[len(s.Delays)-1] == time.Hour
-		assert.Equal(t, s.Name != "fixedtiers" && !s.Serve, long, "%s: one message in eight waits long", s.Name)
 	}
 	var out bytes.Buffer
 	c := &campaign{options: options{Backend: "^controller$|^plugin$", Fault: "killed$", Redeliver: 20 * time.Second}, out: &out}
@@ -85,10 +81,7 @@ func TestCampaign_MadeInParts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []faults.Row{none, killed}, s.Results)
 	require.Len(t, s.Runs, 2)
-	assert.Contains(t, s.Runs[1], "--seed 2")
-
-	assert.Equal(t, "go run ./cmd/faults --fault '^none$' --rate=7",
-		commandLine([]string{"--fault", "^none$", "--out", "folder", "--verbose", "--seed=1", "--rate=7"}))
+	assert.Contains(t, s.Runs[1], "seed 2")
 }
 
 // TestResults: the page has the tables of the results beside it.
@@ -106,7 +99,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestClock: this toolchain's Now is written as the program with the wrong clock needs it.
+// TestClock: this toolchain's Now is written as the command with the wrong clock needs it.
 func TestClock(t *testing.T) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	require.NoError(t, err)

@@ -22,11 +22,10 @@ const quarter = 250 * time.Millisecond
 // delays are what messages ask for, in turn.
 var delays = []time.Duration{quarter, 3 * quarter, 2 * time.Second, 5 * quarter, 4 * time.Second, 7 * quarter, quarter}
 
-// subjects returns the Delayers under test. They log nothing. Those that can also get messages with
-// the delay long, if that is not 0. Subjects of one name are a column of the results: with
+// subjects returns the Delayers under test. They log nothing. Subjects of one name are a column of the results: with
 // controllers in processes of their own, and behind delayer serve, the same backend meets other
 // faults.
-func subjects(command string, long time.Duration) (all []faults.Subject) {
+func subjects(command string) (all []faults.Subject) {
 	ladder := backend.Config{Backend: "binaryladder"}
 	topic := backend.Config{Backend: "binaryladder", BinaryLadder: binaryladder.Config{Tick: quarter, Routing: binaryladder.Topic, Steps: binaryladder.Binary}}
 	tiers := backend.Config{Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}}}
@@ -42,8 +41,6 @@ func subjects(command string, long time.Duration) (all []faults.Subject) {
 		waits := delays
 		if cfg.Backend == "fixedtiers" {
 			waits = cfg.FixedTiers.Tiers
-		} else if long > 0 {
-			waits = append(waits[:len(waits):len(waits)], long)
 		}
 		s := faults.NewSubject(name, cfg, waits...)
 		if labsubjects.InExchange(cfg) {

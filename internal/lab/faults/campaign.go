@@ -35,7 +35,6 @@ type Campaign struct {
 	Messages int           // confirmed of each Delayer, at least
 	Times    int           // see Scene
 	Hold     time.Duration // see Scene
-	Patience time.Duration // without an arrival, until what has not come is missing; 0 is as late as messages may be
 	Leave    bool          // what was declared, because the broker ends with the campaign
 	// Redeliver is after how long the broker repeats a dead-lettering that was refused or
 	// unroutable. 0 is its default, three minutes.
@@ -73,19 +72,6 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	for _, r := range s.Runs {
 		rows = append(rows, c.row(f, r))
 	}
-	if slices.ContainsFunc(rows, func(r Row) bool { return r.Missing > 0 }) { // some may wait somewhere
-		asking, cancel := context.WithTimeout(ctx, time.Minute)
-		queues, unknown := s.ctl(asking, "list_queues", "--silent", "name", "messages", "state")
-		cancel()
-		if unknown != nil {
-			s.Logf("where the missing are: %v", unknown)
-		}
-		for i, r := range s.Runs {
-			if rows[i].Missing > 0 {
-				rows[i].Problems = append(rows[i].Problems, heldBy(queues, r.Prefix)...)
-			}
-		}
-	}
 	left, err := c.clear(ctx, s)
 	for i, r := range s.Runs {
 		if left > 0 {
@@ -101,15 +87,14 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 	return rows, err
 }
 
-// patience is how long a message may be late, unless it is set: what has not come before may still
-// come. It is shorter if messages may be lost: they would be awaited in vain.
+// patience is how long a message may be late: what has not come before may still come. It is
+// shorter if messages may be lost: they would be awaited in vain.
 func (c Campaign) patience(s Subject) time.Duration {
 	const forTheLost = 30 * time.Second
-	patience := cmp.Or(c.Patience, c.latest())
 	if s.QueueType != Quorum {
-		return min(patience, forTheLost)
+		return forTheLost
 	}
-	return patience
+	return c.latest()
 }
 
 // settle is how long topology is left alone before anything is killed: RabbitMQ 3.10 forgets a
@@ -201,18 +186,6 @@ func (c Campaign) misroutes(s Subject) bool {
 	major, rest, _ := strings.Cut(c.Broker.Version(), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
-}
-
-// heldBy says which of the listed queues with a prefix hold messages, or were not started by
-// RabbitMQ (docs/reliability.md).
-func heldBy(queues, prefix string) (held []string) {
-	for line := range strings.Lines(queues) {
-		queue := strings.Split(strings.TrimSpace(line), "\t")
-		if len(queue) == 3 && strings.HasPrefix(queue[0], prefix) && (queue[1] != "0" || queue[2] == "down") {
-			held = append(held, fmt.Sprintf("queue %s (%s) still holds %s messages", queue[0], queue[2], queue[1]))
-		}
-	}
-	return held
 }
 
 // describe says of the first messages when they were asked for and due.

@@ -2,9 +2,9 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -25,13 +25,6 @@ type Fault struct {
 	Refuses    bool // a destination refuses messages
 	Unroutable bool // a destination, or what leads to it, may be gone: messages may be kept as unroutable
 	Inject     func(context.Context, *Scene) error
-}
-
-// All are the faults, in the order in which they are injected: those of one broker, and then those
-// of a cluster. The fault "clock set" is not among them: it is the process of the command whose
-// clock is wrong.
-func All() []Fault {
-	return slices.Concat(brokers(), destinations(), controllers(), cluster())
 }
 
 // loses reports whether a Delayer may lose messages when this is done to its broker.
@@ -94,6 +87,35 @@ func (s *Scene) each(do func(*Run) error) error {
 // between waits a random time.
 func (s *Scene) between(ctx context.Context, from, to time.Duration) error {
 	return pace.Sleep(ctx, from+time.Duration(s.Rand.Int64N(int64(to-from))))
+}
+
+// again does something several times, after random pauses, and waits each time until every Delayer
+// publishes again.
+func (s *Scene) again(ctx context.Context, times int, from, to time.Duration, do func() error) error {
+	for range times {
+		if err := s.between(ctx, from, to); err != nil {
+			return err
+		}
+		if err := do(); err != nil {
+			return err
+		}
+		s.fixed()
+		if err := s.work(ctx, 5); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// during breaks something for a while. It fixes it again whatever happens.
+func (s *Scene) during(ctx context.Context, hold time.Duration, broken, fixed func() error) error {
+	err := broken()
+	if err == nil {
+		err = pace.Sleep(ctx, hold)
+	}
+	err = errors.Join(err, fixed())
+	s.fixed()
+	return err
 }
 
 // mostOutage is how long a Delayer may need to publish again. A reconnect that hangs is given up

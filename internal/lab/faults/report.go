@@ -55,24 +55,6 @@ func (r Row) String() string {
 	return b.String()
 }
 
-// Outcomes says what Publish answered beside nil, most often first.
-func (r Row) Outcomes() string {
-	type count struct {
-		text string
-		n    int
-	}
-	var all []count
-	for text, n := range r.Errors {
-		all = append(all, count{text, n})
-	}
-	slices.SortFunc(all, func(a, b count) int { return cmp.Or(b.n-a.n, strings.Compare(a.text, b.text)) })
-	var lines []string
-	for _, c := range all[:min(len(all), 4)] {
-		lines = append(lines, fmt.Sprintf("    %6d × %s", c.n, c.text))
-	}
-	return strings.Join(lines, "\n")
-}
-
 // cell is what a reader wants to know of a row. A message is called late if it came five seconds or
 // more after it was due, and after the fault was over.
 func (r Row) cell() string {

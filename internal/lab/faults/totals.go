@@ -1,13 +1,10 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
@@ -58,12 +55,11 @@ type Totals struct {
 	Early     int `json:",omitempty"`
 	Missing   int `json:",omitempty"` // confirmed
 
-	EarliestBy time.Duration  `json:",omitempty"` // how much the earliest was early
-	LatestBy   time.Duration  `json:",omitempty"` // how long after its time the last arrived
-	AfterEnd   time.Duration  `json:",omitempty"` // the same, but from the end of the fault on for those that were due before
-	Outage     time.Duration  `json:",omitempty"` // longest time between two confirms while publishing
-	Slowest    time.Duration  `json:",omitempty"` // the longest Publish
-	Errors     map[string]int `json:",omitempty"`
+	EarliestBy time.Duration `json:",omitempty"` // how much the earliest was early
+	LatestBy   time.Duration `json:",omitempty"` // how long after its time the last arrived
+	AfterEnd   time.Duration `json:",omitempty"` // the same, but from the end of the fault on for those that were due before
+	Outage     time.Duration `json:",omitempty"` // longest time between two confirms while publishing
+	Slowest    time.Duration `json:",omitempty"` // the longest Publish
 
 	early, missing []course
 }
@@ -82,7 +78,6 @@ func totals(messages []course, deleted []span, mended time.Duration) Totals {
 		Postponed: v.Postponed, Revived: len(revived), Twice: v.Extra, Strangers: len(v.Strangers),
 		Kept: v.Kept, Deleted: len(v.Missing) - len(missing),
 		Early: len(v.Early), Missing: len(missing), early: v.Early, missing: missing,
-		Errors: map[string]int{},
 	}
 	for _, m := range messages {
 		t.EarliestBy = max(t.EarliestBy, m.EarlyBy())
@@ -91,9 +86,6 @@ func totals(messages []course, deleted []span, mended time.Duration) Totals {
 		if m.Outcome == account.Confirmed && m.Copies > 0 {
 			t.LatestBy = max(t.LatestBy, m.Lateness())
 			t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-mended))
-		}
-		if m.Err != nil {
-			t.Errors[brief(m.Err)]++
 		}
 		if m.Answered > 0 {
 			t.Slowest = max(t.Slowest, m.Answered-m.Asked)
@@ -152,21 +144,4 @@ func outage(messages []course, began, ended time.Duration) (longest time.Duratio
 		longest = max(longest, at-confirms[i])
 	}
 	return longest
-}
-
-// brief is an error without what differs from message to message.
-func brief(err error) string {
-	var e *delayer.Error
-	if !errors.As(err, &e) {
-		return err.Error()
-	}
-	text := e.Kind.Error()
-	if e.Cause != nil {
-		text += ": " + e.Cause.Error()
-	}
-	const most = 110
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return strings.ReplaceAll(text, "\n", " ")
 }

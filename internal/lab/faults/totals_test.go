@@ -55,7 +55,6 @@ func TestTotals(t *testing.T) {
 		Delivered: 4, Surprised: 1, Untrue: 1, Revived: 1, Twice: 2, Strangers: 1, Kept: 1,
 		Early: 1, Missing: 1, EarliestBy: time.Millisecond,
 		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,
-		Errors: map[string]int{"refused by the broker": 1},
 	}, got)
 }
 
@@ -134,18 +133,6 @@ func TestTotals_Slow(t *testing.T) {
 	assert.Equal(t, 160*time.Second, Campaign{Redeliver: 20 * time.Second}.latest())
 }
 
-// TestCampaign_Patience: what is not too late yet is not missing. A minute is less than a Delayer
-// may take to send a message again.
-func TestCampaign_Patience(t *testing.T) {
-	quorum, classic := Subject{QueueType: Quorum}, Subject{QueueType: "classic"}
-	c := Campaign{Redeliver: 20 * time.Second}
-	assert.Equal(t, c.latest(), c.patience(quorum))
-	assert.Equal(t, 30*time.Second, c.patience(classic), "what may be lost")
-	c.Patience = 10 * time.Second
-	assert.Equal(t, 10*time.Second, c.patience(quorum))
-	assert.Equal(t, 10*time.Second, c.patience(classic))
-}
-
 // TestCampaign_Row: a row has what the fault has found itself, and all that the account shows.
 func TestCampaign_Row(t *testing.T) {
 	publishedLongAgo := time.Now().Add(-time.Hour)
@@ -171,16 +158,6 @@ func TestCampaign_Row(t *testing.T) {
 	}
 	r.mended = time.Minute
 	assert.Len(t, Campaign{}.row(Fault{Name: "serve killed", Serve: true}, r).Problems, 2, "there it may come twice")
-}
-
-// TestHeldBy: what is missing and waits in a queue of the run is told, and what may hold it up.
-func TestHeldBy(t *testing.T) {
-	const queues = "mine.misrouted\t3\trunning\nmine-in\t0\trunning\nother.wait\t4\trunning\nmine.wait\t2\tminority\nmine.next\t0\tdown\n"
-	assert.Equal(t, []string{
-		"queue mine.misrouted (running) still holds 3 messages",
-		"queue mine.wait (minority) still holds 2 messages",
-		"queue mine.next (down) still holds 0 messages",
-	}, heldBy(queues, "mine"))
 }
 
 // TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.

@@ -24,14 +24,14 @@ type server struct {
 	closed sync.Once
 	pid    string // of the server, by the script
 
-	plugins []string  // enabled
-	api     *url.URL  // of management; nil without that plugin
-	clock   *clock    // nil: the machine's
-	env     []string  // of commands; nil: this process's
-	prefix  []string  // of a command line that runs something where the server is
-	ctl     string    // rabbitmqctl; "" if there is none
-	erlCall string    // what calls the server's VM, in a shell
-	data    string    // the folder of its data
+	plugins []string // enabled
+	api     *url.URL // of management; nil without that plugin
+	clock   *clock   // nil: the machine's
+	env     []string // of commands; nil: this process's
+	prefix  []string // of a command line that runs something where the server is
+	ctl     string   // rabbitmqctl; "" if there is none
+	erlCall string   // what calls the server's VM, in a shell
+	data    string   // the folder of its data
 	usage   func(*server) (usage, error)
 
 	output

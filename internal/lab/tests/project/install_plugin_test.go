@@ -72,17 +72,12 @@ func TestInstallPlugin(t *testing.T) {
 		"own digest":           {"SERIES=3.10 DIGEST=" + digestOf(pluginContent), plugin + "-3.10.2.ez", "rabbitmq-plugins enable " + plugin},
 		"API without a digest": {"SERIES=3.10", "", "the API gives no digest"},
 		"wrong digest":         {"SERIES=4.2", "", "nothing is installed"},
-		"release without file": {"SERIES=3.13", "", "no release of the plugin is for RabbitMQ 3.13"},
 		"no such series":       {"SERIES=4.1", "", "no release of the plugin is for RabbitMQ 4.1"},
-		"part of a series":     {"SERIES=0.7", "", "no release of the plugin is for RabbitMQ 0.7"},
 		"4.3":                  {"SERIES=4.3", "", "RabbitMQ 4.3 cannot run the plugin"},
-		"unreachable":          {"SERIES=4.0 MIRROR=http://127.0.0.1:1", "", "the releases cannot be reached"},
-		"no API":               {"SERIES=4.0 MIRROR=" + api + "/nowhere", "", "404"},
 		"not the API":          {"SERIES=4.0 MIRROR=" + api + "/files", "", "no release of the plugin"},
 		"local":                {"SERIES=4.0 FILE=" + local + " DIGEST=sha256:" + strings.ToUpper(digestOf(pluginContent)), "local.ez", "installed"},
 		"local, no digest":     {"SERIES=4.0 FILE=" + local, "", "a local file needs the digest"},
 		"local, wrong digest":  {"SERIES=4.0 FILE=" + local + " DIGEST=" + digestOf("another"), "", "its SHA-256 is " + digestOf(pluginContent)},
-		"local, not there":     {"SERIES=4.0 DIGEST=x FILE=" + local + "x", "", "No such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
