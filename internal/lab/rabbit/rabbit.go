@@ -1,3 +1,25 @@
+// Package rabbit starts or finds a real RabbitMQ for tests and benchmarks. The library does not
+// import it.
+//
+// # Which broker
+//
+// The first of these that exists:
+//
+//   - the broker at AMQP_URL. Set but dead is an error, never a reason to take another one;
+//   - a container of the image DELAYER_RABBITMQ_IMAGE (rabbitmq:4.0 by default), where a Docker
+//     engine on this machine answers and has the image or can pull it;
+//   - a private node of the rabbitmq-server on this machine, with its own ports, node name and
+//     folder.
+//
+// DELAYER_BROKER=given, docker or node forces one of them; none starts nothing, for tests that need
+// no broker.
+//
+// # What is left behind
+//
+// Nothing, even if the process that called [Start] is killed with SIGKILL. A container and a
+// private node each run under a small shell script that reads its standard input, the lifeline.
+// This process holds the other end. When this process ends, the lifeline ends, and the script ends
+// the broker and removes its epmd and folder, or its container.
 package rabbit
 
 import (
@@ -197,28 +219,31 @@ func (b *Broker) hold(command string) error {
 	})
 }
 
-// CPU is the CPU time, user and system, that the broker's processes have used since Start. What a
-// process used between the last look at it and its end is not counted.
-func (b *Broker) CPU() (used time.Duration, err error) {
+// used is what the broker's processes have used; of a broker that is down, what they had until then.
+func (b *Broker) used() (u usage, err error) {
 	err = b.ours(func(s *server, running bool) error {
-		u, err := s.usage(s)
-		used = b.past + u.cpu
+		var err error
+		u, err = s.usage(s)
+		u.cpu += b.past
 		if !running {
-			return nil // past is all there is
+			return nil
 		}
 		return err
 	})
-	return used, err
+	return u, err
+}
+
+// CPU is the CPU time, user and system, that the broker's processes have used since Start. What a
+// process used between the last look at it and its end is not counted.
+func (b *Broker) CPU() (time.Duration, error) {
+	u, err := b.used()
+	return u.cpu, err
 }
 
 // RSS is the resident memory of the broker's processes in bytes.
-func (b *Broker) RSS() (bytes int64, err error) {
-	err = b.ours(func(s *server, _ bool) error {
-		u, err := s.usage(s)
-		bytes = u.rss
-		return err
-	})
-	return bytes, err
+func (b *Broker) RSS() (int64, error) {
+	u, err := b.used()
+	return u.rss, err
 }
 
 // Disk is the disk space in bytes that the broker's data folder takes: blocks in use, not lengths

@@ -162,8 +162,8 @@ func (s *server) rabbitmqctl(ctx context.Context, args ...string) (string, error
 	}
 	if len(args) == 2 && args[0] == "eval" {
 		expression := strings.TrimSuffix(strings.TrimSpace(args[1]), ".")
-		print := fmt.Sprintf(`io:format("~p~n", [begin %s end]), delayer.`, expression)
-		out, err := s.command(ctx, "sh", "-c", s.erlCall+"-e", "", "", "", print)
+		call := fmt.Sprintf(`io:format("~p~n", [begin %s end]), delayer.`, expression)
+		out, err := s.command(ctx, "sh", "-c", s.erlCall+"-e", "", "", "", call)
 		if out, ok := strings.CutSuffix(strings.TrimSpace(out), "{ok, delayer}"); ok && err == nil {
 			return out, nil
 		}
