@@ -33,7 +33,7 @@ var (
 	ErrConfig = errors.New("invalid configuration")
 	// ErrConflict means that an exchange or queue of the same name has other arguments or belongs
 	// to a Delayer with another configuration, or that a policy would make messages early or lose
-	// them. Publish returns it for messages with a delay, until that is mended.
+	// them. Publish returns it for messages with a delay, until that is fixed.
 	ErrConflict = errors.New("conflicts with what the broker holds")
 	// ErrAccess means that the broker refused the credentials, or that the user lacks a permission.
 	ErrAccess = errors.New("access refused")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Permanent marks an error that no further attempt can mend: the message is parked at once.
+// Permanent marks an error that no further attempt can fix: the message is parked at once.
 // Permanent(nil) is nil. An error that has a method Permanent() bool returning true needs no mark.
 func Permanent(err error) error {
 	if err == nil {

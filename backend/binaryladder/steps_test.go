@@ -57,8 +57,8 @@ func TestSteps_Refused(t *testing.T) {
 	}
 }
 
-// Whatever an error says to add mends the list.
-func TestSteps_TheMendingStepMends(t *testing.T) {
+// Whatever an error says to add fixes the list.
+func TestSteps_TheNamedStepFixesTheList(t *testing.T) {
 	steps := Steps("1s,2s,1h")
 	for range 20 {
 		_, err := steps.ladder(time.Second)

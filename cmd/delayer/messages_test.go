@@ -136,7 +136,7 @@ func TestMessages_Unroutable(t *testing.T) {
 
 	status, stdout, stderr = m.run("retry")
 	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "4 messages stay: mend what is named above, and retry")
+	require.Contains(t, stderr, "4 messages stay: fix what is named above, and retry")
 	require.Contains(t, stdout, "no such queue")
 	require.Contains(t, stdout, "no such exchange")
 	require.Contains(t, stdout, "its destination is not known")

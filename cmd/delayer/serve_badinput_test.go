@@ -88,7 +88,7 @@ func TestServe_BadInput(t *testing.T) {
 	// stays.
 	status, list, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config)
 	assert.Equal(t, exitFailed, status)
-	assert.Contains(t, errs, "3 messages stay: mend what is named above")
+	assert.Contains(t, errs, "3 messages stay: fix what is named above")
 	assert.Regexp(t, `3 +stay +.*it has no header x-delayer-retry, so it is not known where it was read: export and purge it`, list)
 	publish("after the retry", amqp091.Table{})
 	require.Equal(t, "after the retry", rabbittest.Next(t, in).MessageId)

@@ -156,7 +156,7 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 		}
 	}
 	delete(msg.Headers, xdelay.Header)
-	delete(msg.Headers, message.Hops) // whoever sends it from the parked ones has mended the circle
+	delete(msg.Headers, message.Hops) // whoever sends it from the parked ones has fixed the circle
 	msg.Headers[stateHeader] = state
 	return msg
 }

@@ -49,7 +49,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 			if n == 1 {
 				stay = "stays"
 			}
-			return fmt.Errorf("%s %s: mend what is named above, and retry", cli.Count(n, "message"), stay)
+			return fmt.Errorf("%s %s: fix what is named above, and retry", cli.Count(n, "message"), stay)
 		}
 		return nil
 	})

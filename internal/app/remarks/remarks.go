@@ -1,4 +1,4 @@
-// Package remarks says in sentences what is wrong with a status, and what mends it: for delayer
+// Package remarks says in sentences what is wrong with a status, and what fixes it: for delayer
 // status, and for the page of delayer serve. It is pure.
 package remarks
 

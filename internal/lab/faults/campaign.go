@@ -169,7 +169,7 @@ func (c Campaign) row(f Fault, r *Run) Row {
 	if f.Serve { // a second copy is promised not to come but after a crash or a lost connection
 		var twice []int
 		for _, m := range r.Account.Messages() {
-			if m.Copies > 1 && m.Asked > r.mended {
+			if m.Copies > 1 && m.Asked > r.repaired {
 				twice = append(twice, m.ID)
 			}
 		}

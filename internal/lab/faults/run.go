@@ -89,7 +89,7 @@ type Run struct {
 	running  sync.WaitGroup
 	turn     atomic.Int64  // the number of the last message
 	deleted  []span        // by an operator
-	mended   time.Duration // when nothing was broken any more
+	repaired time.Duration // when nothing was broken any more
 	began    time.Duration // publishing, as ended
 	ended    time.Duration
 	closed   time.Duration // how long Close of the Delayer took
@@ -231,7 +231,7 @@ func (r *Run) Confirmed() int { return r.Account.Counts().Confirmed }
 // Totals say what became of the messages.
 func (r *Run) Totals() Totals {
 	messages := r.Account.Messages()
-	t := totals(messages, r.deleted, r.mended)
+	t := totals(messages, r.deleted, r.repaired)
 	t.Outage = outage(messages, r.began, r.ended)
 	return t
 }

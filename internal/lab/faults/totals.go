@@ -35,7 +35,7 @@ func (r *Run) deletedArrived(from, to time.Time) {
 }
 
 // fixed notes that nothing is broken from now on. The last call counts.
-func (r *Run) fixed() { r.mended = r.Account.Now() }
+func (r *Run) fixed() { r.repaired = r.Account.Now() }
 
 // Totals say what became of the messages of a run.
 type Totals struct {
@@ -66,7 +66,7 @@ type Totals struct {
 
 // totals adds up. Messages that were deleted, or may have been, are not missing, and not revived if
 // they come after all.
-func totals(messages []course, deleted []span, mended time.Duration) Totals {
+func totals(messages []course, deleted []span, repaired time.Duration) Totals {
 	isDeleted := func(m course) bool {
 		return slices.ContainsFunc(deleted, func(s span) bool { return s.covers(m) })
 	}
@@ -85,7 +85,7 @@ func totals(messages []course, deleted []span, mended time.Duration) Totals {
 		// messages.
 		if m.Outcome == account.Confirmed && m.Copies > 0 {
 			t.LatestBy = max(t.LatestBy, m.Lateness())
-			t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-mended))
+			t.AfterEnd = max(t.AfterEnd, min(m.Lateness(), m.Arrived-repaired))
 		}
 		if m.Answered > 0 {
 			t.Slowest = max(t.Slowest, m.Answered-m.Asked)

@@ -121,8 +121,8 @@ func TestFault_Loses(t *testing.T) {
 // TestTotals_Slow: what is late after the end is seen, what was late before is not.
 func TestTotals_Slow(t *testing.T) {
 	p := promises{latest: 40 * time.Second}
-	slow := func(mended, after time.Duration) []string {
-		total := totals([]course{confirmed(1, time.Second, after)}, nil, mended)
+	slow := func(repaired, after time.Duration) []string {
+		total := totals([]course{confirmed(1, time.Second, after)}, nil, repaired)
 		return total.slow(p)
 	}
 	assert.Empty(t, slow(0, 41*time.Second))
@@ -156,25 +156,25 @@ func TestCampaign_Row(t *testing.T) {
 	if assert.Len(t, row.Slow, 1) {
 		assert.Contains(t, row.Slow[0], "29m58s after nothing was broken any more, and 8m0s is promised")
 	}
-	r.mended = time.Minute
+	r.repaired = time.Minute
 	assert.Len(t, Campaign{}.row(Fault{Name: "serve killed", Serve: true}, r).Problems, 2, "there it may come twice")
 }
 
-// TestTotals_AfterEnd: what was due while something was broken counts from when that was mended.
+// TestTotals_AfterEnd: what was due while something was broken counts from when that was repaired.
 func TestTotals_AfterEnd(t *testing.T) {
-	const mended = time.Minute
-	late := func(mended time.Duration, m course) Totals { return totals([]course{m}, nil, mended) }
+	const repaired = time.Minute
+	late := func(repaired time.Duration, m course) Totals { return totals([]course{m}, nil, repaired) }
 	before := confirmed(1, time.Second, 58*time.Second)
-	assert.Equal(t, 57*time.Second, late(0, before).AfterEnd, "nothing was mended")
-	assert.Zero(t, late(mended, before).AfterEnd, "it came before the end")
-	assert.Equal(t, 57*time.Second, late(mended, before).LatestBy)
+	assert.Equal(t, 57*time.Second, late(0, before).AfterEnd, "nothing was repaired")
+	assert.Zero(t, late(repaired, before).AfterEnd, "it came before the end")
+	assert.Equal(t, 57*time.Second, late(repaired, before).LatestBy)
 	after := confirmed(1, time.Second, 62*time.Second)
-	assert.Equal(t, 3*time.Second, late(mended, after).AfterEnd, "from the end, not from when it was due")
-	assert.Equal(t, 61*time.Second, late(mended, after).LatestBy)
-	assert.Equal(t, 4*time.Second, late(mended, confirmed(1, 2*time.Minute, 124*time.Second)).AfterEnd, "from when it was due, which was after the end")
+	assert.Equal(t, 3*time.Second, late(repaired, after).AfterEnd, "from the end, not from when it was due")
+	assert.Equal(t, 61*time.Second, late(repaired, after).LatestBy)
+	assert.Equal(t, 4*time.Second, late(repaired, confirmed(1, 2*time.Minute, 124*time.Second)).AfterEnd, "from when it was due, which was after the end")
 	after.Outcome = account.Unknown
-	assert.Zero(t, late(mended, after).AfterEnd, "not what was not confirmed")
-	assert.Zero(t, late(mended, confirmed(1, 2*time.Hour, time.Hour)).AfterEnd, "nor what is early")
+	assert.Zero(t, late(repaired, after).AfterEnd, "not what was not confirmed")
+	assert.Zero(t, late(repaired, confirmed(1, 2*time.Hour, time.Hour)).AfterEnd, "nor what is early")
 }
 
 // TestRun_Deleted: only what an operator can have deleted is forgiven.

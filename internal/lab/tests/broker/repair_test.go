@@ -22,8 +22,8 @@ const tick = 100 * time.Millisecond
 // These tests delete exchanges and queues of a Delayer and declare them again, as another process
 // of the same prefix would: nothing is missing then, but the bindings are.
 
-// A mended is an open Delayer with a destination.
-type mended struct {
+// A repaired is an open Delayer with a destination.
+type repaired struct {
 	*rabbittest.Rig
 	cfg   backend.Config
 	d     delayer.Delayer
@@ -31,18 +31,18 @@ type mended struct {
 	got   <-chan amqp091.Delivery
 }
 
-func setUp(t *testing.T, cfg backend.Config) *mended {
+func setUp(t *testing.T, cfg backend.Config) *repaired {
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
 	cfg.URL, cfg.Prefix = r.Broker.URL(), rabbittest.Prefix(t)
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	b := &mended{Rig: r, cfg: cfg, d: rabbittest.Open(t, cfg), queue: r.Queue("q", nil)}
+	b := &repaired{Rig: r, cfg: cfg, d: rabbittest.Open(t, cfg), queue: r.Queue("q", nil)}
 	b.got = r.Consume(b.queue)
 	return b
 }
 
 // arrives publishes a message and waits for it. direct says that it must not have been misrouted:
 // one that is sent on says in its header that it had to wait for less.
-func (b *mended) arrives(exchange string, delay time.Duration, direct bool) {
+func (b *repaired) arrives(exchange string, delay time.Duration, direct bool) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -62,7 +62,7 @@ func (b *mended) arrives(exchange string, delay time.Duration, direct bool) {
 
 // replace deletes an exchange, or the queue of that name, and declares it as it was, without
 // bindings.
-func (b *mended) replace(suffix string) {
+func (b *repaired) replace(suffix string) {
 	b.Helper()
 	plan, err := backend.Topology(b.cfg)
 	require.NoError(b, err)
@@ -91,7 +91,7 @@ func (b *mended) replace(suffix string) {
 }
 
 // none asserts that nothing is kept as unroutable.
-func (b *mended) none() {
+func (b *repaired) none() {
 	b.Helper()
 	for _, suffix := range []string{".unroutable", ".misrouted"} {
 		require.Zero(b, b.Count(b.cfg.Prefix+suffix), suffix)
@@ -99,7 +99,7 @@ func (b *mended) none() {
 }
 
 // exchange declares an exchange of the user's, bound to the queue.
-func (b *mended) exchange() string {
+func (b *repaired) exchange() string {
 	name := b.Exchange("x", "direct", nil)
 	b.Bind(b.queue, b.queue, name, nil)
 	return name

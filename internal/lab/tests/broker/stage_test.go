@@ -29,7 +29,7 @@ func ladder() backend.Config {
 }
 
 // send publishes n messages with numbers as bodies.
-func (b *mended) send(exchange, key string, delay time.Duration, n int) {
+func (b *repaired) send(exchange, key string, delay time.Duration, n int) {
 	b.Helper()
 	for i := range n {
 		require.NoError(b, b.d.Publish(b.Context(), exchange, key, delay, amqp091.Publishing{Body: fmt.Append(nil, i)}))
@@ -37,7 +37,7 @@ func (b *mended) send(exchange, key string, delay time.Duration, n int) {
 }
 
 // all waits for the n messages of send. One may come twice: at least once.
-func (b *mended) all(n int) {
+func (b *repaired) all(n int) {
 	b.Helper()
 	came := map[string]bool{}
 	for deadline := time.After(patience); len(came) < n; {
@@ -55,18 +55,18 @@ func (b *mended) all(n int) {
 func TestStage_PublisherRestarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		unrouted bool // there are messages too that the exchange does not route
-		remove   func(b *mended, exchange string)
+		remove   func(b *repaired, exchange string)
 	}{
-		"exchange for exchanges": {remove: func(b *mended, _ string) {
+		"exchange for exchanges": {remove: func(b *repaired, _ string) {
 			require.NoError(b, b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false))
 		}},
-		"bindings towards an exchange": {remove: func(b *mended, exchange string) {
+		"bindings towards an exchange": {remove: func(b *repaired, exchange string) {
 			source := delivery.NewStage(b.cfg.Prefix, true).Exchange()
 			for _, target := range []string{".delivery.exchanges", ".delivery.fork"} {
 				require.NoError(b, b.Ch.ExchangeUnbind(b.cfg.Prefix+target, delivery.Key(exchange, "", 1), source, false, nil))
 			}
 		}},
-		"discard queue": {unrouted: true, remove: func(b *mended, _ string) {
+		"discard queue": {unrouted: true, remove: func(b *repaired, _ string) {
 			_, err := b.Ch.QueueDelete(b.cfg.Prefix+".discard", false, false, false)
 			require.NoError(b, err)
 		}},

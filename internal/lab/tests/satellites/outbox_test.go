@@ -149,8 +149,8 @@ func TestRelay_Poison(t *testing.T) {
 
 	r := rabbittest.NewRig(t, b)
 	r.Declare(gone, nil) // and then it is delivered, by itself
-	mended := r.Consume(gone)
-	assert.Equal(t, "no such queue", rabbittest.Next(t, mended).MessageId)
+	repaired := r.Consume(gone)
+	assert.Equal(t, "no such queue", rabbittest.Next(t, repaired).MessageId)
 }
 
 func TestReadLag(t *testing.T) {
