@@ -2,10 +2,8 @@ package delayer
 
 // An About describes a backend for tables and reports, where its [Limits] do not.
 type About struct {
-	WaitsIn string   // where messages wait
-	Needs   string   // what it needs beside RabbitMQ
-	Adds    []string // the headers that a consumer sees beside [Header] and those of dead-lettering
-	Deaths  bool     // the consumer sees the headers of dead-lettering: x-death and others
+	Adds   []string // the headers that a consumer sees beside [Header] and those of dead-lettering
+	Deaths bool     // the consumer sees the headers of dead-lettering: x-death and others
 
 	// InExchange: messages wait in an exchange, so [Options].QueueType makes no difference to them,
 	// and AMQP does not count them.

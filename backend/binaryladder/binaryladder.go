@@ -87,7 +87,7 @@ const (
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "a queue per step of the delay", Needs: "nothing", Deaths: true}
+	return delayer.About{Deaths: true}
 }
 
 // Config is the shape of a ladder. A zero field means its default.

@@ -125,7 +125,7 @@ const Name = "controller"
 
 // About is what tables and reports say of this backend.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "the queue of the due time", Needs: "a controller that runs: in the process, or alone"}
+	return delayer.About{}
 }
 
 // A Wheel is where messages wait.

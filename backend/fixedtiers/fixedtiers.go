@@ -80,7 +80,7 @@ const (
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "a queue per tier", Needs: "nothing", Deaths: true}
+	return delayer.About{Deaths: true}
 }
 
 // Config is the shape of the tiers. A zero field means its default.

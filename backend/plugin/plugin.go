@@ -81,7 +81,7 @@ const Name = "plugin"
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "a table of the plugin's", Needs: "the plugin, RabbitMQ up to 4.2", Adds: []string{header}, InExchange: true}
+	return delayer.About{Adds: []string{header}, InExchange: true}
 }
 
 // Config says in which exchange messages wait. A zero field means its default.

@@ -42,7 +42,7 @@ type Live struct {
 func Of(control *broker.Control, backend string) Live { return Live{control, backend} }
 
 // Apply declares the objects of p. Existing objects with the same arguments stay as they are. If a
-// quorum queue was missing, Apply settles them: see [Settle]. The error names the object. With
+// quorum queue was missing, Apply settles them: see settle. The error names the object. With
 // ErrConflict it also names the actual and the wanted configuration.
 //
 // Another process may be declaring the same queues. The broker calls a queue existing before it has
@@ -219,8 +219,7 @@ func (l Live) Remove(ctx context.Context, p topology.Plan) error {
 	return nil
 }
 
-// Settle is for whoever has just declared quorum queues, and has not called [Live.Apply], which
-// does the same. It declares one more, and deletes that again.
+// settle is called after quorum queues were declared. It declares one more, and deletes that again.
 //
 // RabbitMQ (seen with 3.10 to 4.3) writes down which quorum queues a node has when the next one is
 // declared, or up to a second later (names.dets of Ra). A node that is killed before starts the
@@ -228,18 +227,8 @@ func (l Live) Remove(ctx context.Context, p topology.Plan) error {
 // without a leader: it confirms nothing any more.
 //
 // The other queue's name begins with that of queue, so the permissions for queue are mostly enough.
-// The broker deletes it after a minute if the caller cannot. A broker that refuses it is no error:
-// the queues are then safe a second later. An error is a lost connection.
-func Settle(ctx context.Context, conn *broker.Conn, queue string) error {
-	ch, err := conn.Channel(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = ch.Close() }() // fails if the broker has refused the queue
-	return settle(ch, queue)
-}
-
-// settle does it on a channel, which is closed if the broker refuses.
+// The broker deletes it after a minute if the caller cannot. A broker that refuses it closes the
+// channel, and is no error: the queues are then safe a second later. An error is a lost connection.
 func settle(ch *amqp091.Channel, queue string) error {
 	const ifUnused, ifEmpty = false, false
 	name := settleName(queue, rand.Text())

@@ -27,7 +27,7 @@ func Default() Config { return Config{} }
 
 // About describes this backend for tables and reports.
 func About() delayer.About {
-	return delayer.About{WaitsIn: "one queue", Needs: "patience", Deaths: true}
+	return delayer.About{Deaths: true}
 }
 
 // strategy implements [engine.Strategy].
