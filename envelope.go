@@ -60,6 +60,9 @@ func headerError(kind, cause error, hint string) error {
 	return &Error{Op: "parse", Object: "header " + Header, Kind: kind, Cause: cause, Hint: hint}
 }
 
+// maxName is the longest name in bytes: AMQP 0-9-1 counts them in one byte.
+const maxName = 255
+
 // maxMillis is the longest delay in milliseconds that a time.Duration holds.
 const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
@@ -69,7 +72,7 @@ func parseEnvelope(s string) (e Envelope, ok bool) {
 	delay, exchange, ok3 := strings.Cut(rest, " ")
 	dueMillis, err1 := strconv.ParseInt(due, 10, 64)
 	delayMillis, err2 := strconv.ParseInt(delay, 10, 64)
-	if !ok1 || !ok2 || !ok3 || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis {
+	if !ok1 || !ok2 || !ok3 || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis || len(exchange) > maxName {
 		return Envelope{}, false
 	}
 	return Envelope{

@@ -18,7 +18,12 @@ import (
 // pass.
 func TestServe_BadInput(t *testing.T) {
 	t.Parallel()
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	b, prefix := rabbittest.Broker(t), rabbittest.Prefix(t)
+	url := vhost(t, b)
+	where, err := amqp091.ParseURI(url)
+	require.NoError(t, err)
+	_, err = b.Ctl(t.Context(), "set_permissions", "-p", where.Vhost, where.Username, ".*", `^(?!to\.secret$)`, ".*")
+	require.NoError(t, err)
 	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {prefetch: 3, exchanges: [{name: to.entry, allow: ['to.*']}, {name: to.other, to: to.there}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
@@ -27,6 +32,8 @@ func TestServe_BadInput(t *testing.T) {
 	in := consume(t, ch, "queue")
 	require.NoError(t, ch.QueueBind("queue", "#", "to.there", false, nil))
 	require.NoError(t, ch.Confirm(false))
+	require.NoError(t, ch.ExchangeDeclare("to.internal", "fanout", false, true, true, false, nil))
+	require.NoError(t, ch.ExchangeDeclare("to.secret", "fanout", false, true, false, false, nil))
 
 	publish := func(id string, headers amqp091.Table) {
 		t.Helper()
@@ -42,6 +49,7 @@ func TestServe_BadInput(t *testing.T) {
 	for range 40 {
 		deep = []any{deep}
 	}
+	const victim = "queue"
 	const asItIs = "no x-delayer-retry header" // the broker moved it; the reason is in the log
 	parked := map[string]string{}
 	for id, m := range map[string]struct {
@@ -53,6 +61,12 @@ func TestServe_BadInput(t *testing.T) {
 		"gone at once": {amqp091.Table{"x-delayer-exchange": "to.gone"}, "to.gone"},
 		"deep":         {amqp091.Table{"x-delay": int32(100), "deep": deep}, asItIs},
 		"wide":         {amqp091.Table{"wide": make([]any, 9000)}, asItIs},
+		"internal":     {amqp091.Table{"x-delayer-exchange": "to.internal"}, "choose one that is not internal"},
+		"secret":       {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.secret"}, "to.secret"},
+		"secret, now":  {amqp091.Table{"x-delayer-exchange": "to.secret"}, "access"},
+		"long":         {amqp091.Table{"x-delayer-exchange": "to." + strings.Repeat("x", 300)}, "a name of 303 bytes"},
+		"native":       {amqp091.Table{"x-opt-delivery-time": time.Now().Add(time.Hour)}, "by which RabbitMQ 4.4 delays"},
+		"forged":       {amqp091.Table{"x-delay": "soon", "x-delayer-retry": amqp091.Table{"queue": victim}, "text": strings.Repeat("x", 130_650)}, ""},
 		"full":         {amqp091.Table{"x-delay": "soon", "text": strings.Repeat("x", 130_700)}, asItIs},
 	} {
 		parked[id] = m.reason
@@ -88,7 +102,8 @@ func TestServe_BadInput(t *testing.T) {
 	// stays.
 	status, list, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config)
 	assert.Equal(t, exitFailed, status)
-	assert.Contains(t, errs, "3 messages stay: fix what is named above")
+	assert.Contains(t, errs, "4 messages stay: fix what is named above")
+	assert.Regexp(t, `1 +stay +.*it says that it failed in queue "queue", and this is not "queue.parked": a publisher may have written that`, list)
 	assert.Regexp(t, `3 +stay +.*it has no header x-delayer-retry, so it is not known where it was read: export and purge it`, list)
 	publish("after the retry", amqp091.Table{})
 	require.Equal(t, "after the retry", rabbittest.Next(t, in).MessageId)

@@ -18,7 +18,7 @@ func TestDelay(t *testing.T) {
 		require.NoError(t, w.UnmarshalText([]byte(text)), text)
 		assert.Equal(t, want, time.Duration(w), text)
 	}
-	for _, text := range []string{"", "90", "d", "2days", "1d-1h", "1d+1h", "1d1d", "NaNd", "Infd", "999999d", "9223372036s1d", "1e300d", "90 s"} {
+	for _, text := range []string{"", "90", "d", "2days", "1d-1h", "1d+1h", "1d1d", "NaNd", "Infd", "999999d", "9223372036s1d", "1e300d", "90 s", "1_0d", "0x1p0d", "1e2d", "+1d"} {
 		var w Delay
 		assert.Error(t, w.UnmarshalText([]byte(text)), text)
 	}

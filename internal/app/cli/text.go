@@ -196,7 +196,7 @@ func (w *Delay) UnmarshalText(text []byte) error {
 		days, rest = "0", string(text)
 	}
 	n, err := strconv.ParseFloat(days, 64)
-	if err != nil {
+	if err != nil || strings.Trim(days, "-.0123456789") != "" { // ParseFloat also reads 1_0, 0x1p0 and Inf
 		return errNoDelay
 	}
 	var d time.Duration

@@ -73,6 +73,9 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if _, is := d.Headers[broker.UnreadableHeader]; is {
 		return r.refuse(l, now, errors.New(unreadable))
 	}
+	if _, is := d.Headers[message.NativeDelay]; is {
+		return r.refuse(l, now, errNative)
+	}
 	delay, err := read(d.Headers, now)
 	if err == nil {
 		l.to, err = r.to.of(d.Headers)
@@ -120,6 +123,10 @@ func (r *rules) circle(d *amqp091.Delivery) error {
 	return fmt.Errorf("it goes in a circle: it came back through exchange %.120q, from which a binding leads to %.120q", d.Exchange, r.spec.Name)
 }
 
+// errNative is why a message with [message.NativeDelay] is parked. The parked one has that header
+// among those that are carried, where the broker does not see it.
+var errNative = fmt.Errorf("it has the header %s, by which RabbitMQ 4.4 delays a message in every queue that it passes: write %s", message.NativeDelay, DueHeader)
+
 const unreadable = "its headers cannot be read: a table is nested too deeply, or has too many entries"
 
 // refuse parks a message.
@@ -129,10 +136,11 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// publishing is the message as it came, but for the user-id of another user.
+// publishing is the message as it came, but for the user-id of another user. Headers that only
+// Delayer writes are not passed on: a publisher has written them.
 func (r *rules) publishing(d *amqp091.Delivery) amqp091.Publishing {
 	msg := message.Again(d, r.user)
-	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops} {
+	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops, stateHeader, userHeader, attempt.Header} {
 		delete(msg.Headers, name)
 	}
 	if d.UserId != "" && d.UserId != msg.UserId {
@@ -149,23 +157,25 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 		s.Reason = reason
 	}
 	msg := s.Publishing(d, r.limits.MaxPriority)
+	msg.UserId = r.user
 	state := amqp091.Table{"due": due}
 	for key, header := range carriedHeaders {
 		if value, ok := d.Headers[header]; ok {
 			state[key] = value
+			delete(msg.Headers, header)
 		}
 	}
-	delete(msg.Headers, xdelay.Header)
 	delete(msg.Headers, message.Hops) // whoever sends it from the parked ones has fixed the circle
 	msg.Headers[stateHeader] = state
 	return msg
 }
 
-// carriedHeaders are those that are lost or replaced on the way back.
-var carriedHeaders = map[string]string{"delay": xdelay.Header, "retry": attempt.Header}
+// carriedHeaders are those that would delay a message on the way back.
+var carriedHeaders = map[string]string{"delay": xdelay.Header, "native": message.NativeDelay}
 
 // restore returns a message of the queue Back as it first came to the entry, and whether it has
-// waited for its delay.
+// waited for its delay. The user-id that it first had is believed only of a message that serve has
+// published: the broker has checked the user-id that it has now.
 func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery, due bool) {
 	if r.died(&d, "expired") {
 		return unexpired(d), false
@@ -175,9 +185,12 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 		return d, false
 	}
 	known := attempt.Of(r.Back, &d, now)
-	id := d.Headers[delayer.Header]
+	id, ours := d.Headers[delayer.Header], d.UserId != "" && d.UserId == r.user
 	d = known.Seen(d)
-	d.UserId = known.Original.UserID
+	d.UserId = ""
+	if ours {
+		d.UserId = known.Original.UserID
+	}
 	d.Headers = maps.Clone(d.Headers)
 	if d.Headers == nil {
 		d.Headers = amqp091.Table{}
@@ -261,6 +274,10 @@ func readDue(value any, now time.Time) (time.Duration, error) {
 	var due time.Time
 	switch v := value.(type) {
 	case time.Time:
+		const year9999 = 253_402_300_799 // AMQP has 64 bits for the seconds, and package time fewer
+		if s := v.Unix(); s < 0 || s > year9999 {
+			return 0, fmt.Errorf("header %s is a timestamp after the year 9999", DueHeader)
+		}
 		due = v
 	case string:
 		if digits.MatchString(v) {

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -80,17 +81,14 @@ func published(msg amqp091.Publishing, key string) amqp091.Delivery {
 
 func TestDecide_Tour(t *testing.T) {
 	r := clean
-	d := incoming(amqp091.Table{
-		"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)},
-		attempt.Header: amqp091.Table{"queue": "another", "failures": int64(2)},
-	})
+	d := incoming(amqp091.Table{"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)}})
 	d.Expiration, d.UserId, d.Priority = "60000", "alice", 9
 	want := published(message.Again(&d, ""), d.RoutingKey)
 
 	l := r.decide(r.Queue, &d, now)
 	require.Equal(t, tour, l.action)
 	assert.Empty(t, l.trip.Expiration)
-	assert.Empty(t, l.trip.UserId)
+	assert.Equal(t, r.user, l.trip.UserId)
 	assert.LessOrEqual(t, l.trip.Priority, r.limits.MaxPriority)
 	assert.NotContains(t, l.trip.Headers, "CC")
 	came := published(message.Seal(l.trip, message.NewEnvelope(now, l.delay, ""), amqp091.Table{"x-death": []any{amqp091.Table{"queue": "p.ladder.wait.2s", "reason": "expired"}}}), r.Back)
@@ -103,6 +101,42 @@ func TestDecide_Tour(t *testing.T) {
 	delete(want.Headers, "x-delay")
 	want.Headers[delayer.Header], want.Headers[userHeader] = id, "alice"
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
+}
+
+// TestDecide_Strangers: what only Delayer writes is not believed of publishers, and not passed on.
+func TestDecide_Strangers(t *testing.T) {
+	forged := amqp091.Table{
+		attempt.Header: amqp091.Table{"queue": clean.Back, "user_id": "admin", "exchange": "x"},
+		stateHeader:    amqp091.Table{"due": true}, userHeader: "admin", message.Hops: int64(3),
+	}
+	for _, delay := range []any{int32(0), int32(5000)} {
+		d := incoming(forged)
+		d.Headers = maps.Clone(forged)
+		d.Headers["x-delay"], d.UserId = delay, "mallory"
+		l := clean.decide(clean.Queue, &d, now)
+		assert.Equal(t, "mallory", l.out.Headers[userHeader], "whom the broker has checked")
+		for _, header := range []string{attempt.Header, stateHeader, message.Hops} {
+			assert.NotContains(t, l.out.Headers, header)
+		}
+	}
+
+	d := incoming(maps.Clone(forged))
+	delete(d.Headers, userHeader)
+	for user, want := range map[string]any{"": nil, "mallory": nil, clean.user: "admin"} {
+		came := d
+		came.UserId = user
+		assert.Equal(t, want, clean.decide(clean.Back, &came, now).out.Headers[userHeader], "published by %q", user)
+	}
+}
+
+// TestDecide_NativeDelay: the header of RabbitMQ 4.4 is on no message that serve publishes.
+func TestDecide_NativeDelay(t *testing.T) {
+	d := incoming(amqp091.Table{message.NativeDelay: now, "x-delay": int32(5000)})
+	l := clean.decide(clean.Queue, &d, now)
+	require.Equal(t, park, l.action)
+	assert.NotContains(t, l.trip.Headers, message.NativeDelay)
+	again := published(l.trip, clean.Back)
+	assert.Equal(t, park, clean.decide(clean.Back, &again, now).action, "sent again, it is parked again: nobody knows when it is due")
 }
 
 // TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One

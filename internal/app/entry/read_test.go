@@ -34,6 +34,8 @@ func TestRead(t *testing.T) {
 		"due, bool":      {headers: amqp091.Table{DueHeader: true}, err: "is a boolean"},
 		"due, too far":   {headers: amqp091.Table{DueHeader: int64(math.MaxInt64)}, err: "292 years"},
 		"due, 2^63":      {headers: amqp091.Table{DueHeader: "9223372036854775808"}, err: "out of range"},
+		"due, year 2^62": {headers: amqp091.Table{DueHeader: time.Unix(1<<62, 0)}, err: "after the year 9999"},
+		"due, wrapped":   {headers: amqp091.Table{DueHeader: time.Unix(-1, 0)}, err: "after the year 9999"},
 		"two":            {headers: amqp091.Table{"x-delay": 1, DueHeader: due}, err: "two of the headers"},
 	} {
 		t.Run(name, func(t *testing.T) {

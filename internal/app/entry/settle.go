@@ -61,8 +61,7 @@ func (f *forwarder) settle(serving, alive context.Context, l letter, written fun
 			f.reject(l)
 			return
 		}
-		chosen := f.to.To == "" && (l.action == straight || l.action == delayed)
-		if hopeless(l.action, err, time.Since(began)) || chosen && errors.Is(err, delayer.ErrUnroutable) {
+		if hopeless(l.action, err, time.Since(began)) || f.to.To == "" && unreachable(l.action, err) {
 			l = f.refuse(l, time.Now(), err)
 			continue
 		}
@@ -78,9 +77,25 @@ func (f *forwarder) settle(serving, alive context.Context, l letter, written fun
 	}
 }
 
-// hopeless reports whether a message is to be parked. A missing exchange (unless the publisher
-// chose it) or permission, an alarm, a policy and full waiting queues concern all messages: they
-// wait.
+// unreachable reports whether the exchange that a publisher chose cannot be reached: it does not
+// exist, it is internal, or serve may not write to it. Only what the broker says of that exchange
+// counts. A password that it does not accept any more is no reason.
+func unreachable(a action, err error) bool {
+	var refused *amqp091.Error
+	switch {
+	case a != straight && a != delayed:
+		return false
+	case errors.Is(err, delayer.ErrUnroutable):
+		return true
+	case !errors.Is(err, delayer.ErrAccess) || errors.Is(err, delayer.ErrNotSent):
+		return false
+	}
+	return a == straight || errors.As(err, &refused) && refused.Server
+}
+
+// hopeless reports whether a message is to be parked. A missing exchange or permission (unless the
+// publisher chose the exchange), an alarm, a policy and full waiting queues concern all messages:
+// they wait.
 func hopeless(a action, err error, tried time.Duration) bool {
 	switch {
 	case a == park:

@@ -17,7 +17,8 @@ import (
 type retryCmd struct {
 	queueFlags
 	cli.Format
-	DryRun bool `help:"Show what would be sent, and send nothing."`
+	DryRun bool   `help:"Show what would be sent, and send nothing."`
+	From   string `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
 }
 
 // Help says when a message is removed.
@@ -29,6 +30,7 @@ func (c *retryCmd) Help() string {
 // Run sends the messages one after the other.
 func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
+		client.From = c.From
 		opening, cancel := c.Within(ctx)
 		sender, err := client.Sender(opening)
 		cancel()

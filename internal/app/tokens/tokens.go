@@ -108,6 +108,8 @@ func (w written) token() (*Token, error) {
 		return nil, errors.New("name is empty")
 	case err != nil || len(sum) != len(t.sum):
 		return nil, errors.New("sha256 is not 64 hexadecimal digits: write the hash of the token, not the token")
+	case [sha256.Size]byte(sum) == sha256.Sum256(nil):
+		return nil, errors.New("sha256 is that of an empty text: nothing was piped into the command that made it")
 	case len(w.Rights) == 0:
 		return nil, errors.New("rights is empty: write rights: [publish]")
 	case slices.Contains(w.Rights, string(Publish)) != (len(w.Exchanges)+len(w.Queues) > 0):

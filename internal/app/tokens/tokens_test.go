@@ -81,6 +81,7 @@ func TestParse_Errors(t *testing.T) {
 		"tokens: [{a: 1}]": "unknown key",
 		"tokens: [{" + good + ", rights: [publish], queues: [q]}]":                                       "name is empty",
 		"tokens: [{name: a, sha256: hunter2, rights: [publish], queues: [q]}]":                           "write the hash of the token",
+		"tokens: [{name: a, sha256: " + sum("") + ", rights: [cancel]}]":                                 "is that of an empty text",
 		"tokens: [{name: a, " + good + ", queues: [q]}]":                                                 "rights is empty",
 		"tokens: [{name: a, " + good + ", rights: [publish]}]":                                           "belong together",
 		"tokens: [{name: a, " + good + ", rights: [cancel], queues: [q]}]":                               "belong together",

@@ -109,12 +109,25 @@ func Of(queue string, d *amqp091.Delivery, now time.Time) State {
 }
 
 // Parked returns the state of a message in a queue of parked ones; ok is false where it has none.
+// Whoever can publish to that queue can write the header: see [Belongs].
 func Parked(d *amqp091.Delivery, now time.Time) (s State, ok bool) {
 	t, ok := d.Headers[Header].(amqp091.Table)
-	if !ok || text(t, "queue") == "" {
+	if queue := text(t, "queue"); !ok || queue == "" || len(queue) > 255 { // no queue has a longer name
 		return State{}, false
 	}
 	return read(t, now), true
+}
+
+// Belongs reports whether parked is, by its name, the queue of what is parked of queue:
+//
+//	<queue>.parked              as package retry names it
+//	<prefix>.serve.parked.<x>   of <prefix>.serve.back.<x>, as delayer serve does
+//
+// Only then a header is believed that says a message was parked of queue. Otherwise a publisher
+// could have an operator's retry send a message to any queue.
+func Belongs(parked, queue string) bool {
+	prefix, entry, is := strings.Cut(parked, ".serve.parked.")
+	return parked == queue+".parked" || is && queue == prefix+".serve.back."+entry
 }
 
 // Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not
@@ -149,7 +162,7 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 func (s State) Publishing(d *amqp091.Delivery, maxPriority uint8) amqp091.Publishing {
 	headers := make(amqp091.Table, len(d.Headers)+1)
 	maps.Copy(headers, d.Headers)
-	for _, name := range [...]string{"CC", "BCC", "x-delivery-count", "x-acquired-count"} {
+	for _, name := range [...]string{"CC", "BCC", "x-delivery-count", "x-acquired-count", message.NativeDelay} {
 		delete(headers, name)
 	}
 	headers[Header] = s.table()

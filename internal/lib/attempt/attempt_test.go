@@ -138,3 +138,23 @@ func FuzzOf(f *testing.F) {
 		}
 	})
 }
+
+// TestBelongs: a publisher does not choose where what is parked is sent.
+func TestBelongs(t *testing.T) {
+	for _, c := range []struct {
+		parked, queue string
+		want          bool
+	}{
+		{"orders.parked", "orders", true},
+		{"orders.parked", "victim", false},
+		{"p.serve.parked.orders", "p.serve.back.orders", true},
+		{"p.serve.parked.orders", "p.serve.back.others", false},
+		{"p.serve.parked.orders", "q.serve.back.orders", false},
+		{"p.serve.parked.a.serve.parked.b", "p.serve.back.a.serve.parked.b", true},
+		{"all", "orders", false},
+	} {
+		assert.Equal(t, c.want, attempt.Belongs(c.parked, c.queue), "%s of %s", c.parked, c.queue)
+	}
+	_, ok := attempt.Parked(&amqp091.Delivery{Headers: amqp091.Table{attempt.Header: amqp091.Table{"queue": strings.Repeat("q", 256)}}}, now)
+	assert.False(t, ok, "no queue has such a name, and to ask for it would end the connection")
+}

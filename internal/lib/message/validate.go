@@ -31,6 +31,11 @@ const maxPrefix = 128
 // it without consuming from it.
 const directReplyTo = "amq.rabbitmq.reply-to"
 
+// NativeDelay is the header by which RabbitMQ 4.4 hides a message in a quorum queue until a time. It
+// would do so in waiting queues, too, and a time 300 years away crashes a queue for good. So no
+// message of ours has it, whatever the broker.
+const NativeDelay = "x-opt-delivery-time"
+
 // ValidatePrefix checks the prefix of a Delayer's exchanges and queues.
 func ValidatePrefix(prefix string) error {
 	switch {
@@ -79,6 +84,7 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 			return fmt.Errorf("%s has %d bytes, AMQP allows %d", p.name, len(p.value), maxShort)
 		}
 	}
+	_, native := msg.Headers[NativeDelay]
 	switch {
 	case msg.Expiration != "":
 		return fmt.Errorf("Expiration %.32q would count while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)
@@ -88,6 +94,8 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 		return fmt.Errorf("Priority %d is above %d, with which it would block other waiting messages on this broker: use a lower one, or classic queues", msg.Priority, lim.MaxPriority)
 	case msg.ReplyTo == directReplyTo:
 		return fmt.Errorf("ReplyTo %q exists only on the channel of its publisher: name a queue", msg.ReplyTo)
+	case native:
+		return fmt.Errorf("the header %s would delay the message in each queue on its way, from RabbitMQ 4.4 on: remove it", NativeDelay)
 	case msg.UserId != "" && msg.UserId != lim.User:
 		return fmt.Errorf("UserId %q is not the connection's user %q: leave it empty", msg.UserId, lim.User)
 	}

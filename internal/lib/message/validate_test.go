@@ -51,6 +51,7 @@ func TestValidateRefusesWhatTheBrokerWouldCloseOver(t *testing.T) {
 		"line break":        {exchange: "x\n", key: "q", want: "line break"},
 		"queue, line break": {key: "q\r", want: "line break"},
 		"CC, line break":    {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"CC": []any{"a\nb"}}}, want: "line break"},
+		"native delay":      {key: "q", msg: amqp091.Publishing{Headers: amqp091.Table{"x-opt-delivery-time": nil}}, want: "would delay the message in each queue"},
 		"pseudo reply-to":   {key: "q", msg: amqp091.Publishing{ReplyTo: "amq.rabbitmq.reply-to"}, want: "exists only on the channel"},
 		"NaN":               {key: "q", msg: headers(math.NaN()), want: "NaN"},
 		"infinity":          {key: "q", msg: headers(math.Inf(1)), want: "infinities"},

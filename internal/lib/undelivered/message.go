@@ -58,15 +58,21 @@ func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 
 // Destination is where the message is to be sent: an exchange, or with "" the queue that key names.
 // A parked message goes to the queue in which it failed. known is false if the message does not
-// tell.
+// tell, or cannot be believed.
 func (m *Kept) Destination() (exchange, key string, known bool) {
 	switch {
 	case !m.client.Parked():
 		return m.Envelope.Exchange, m.RoutingKey, m.Ours
-	case m.Parked != nil:
+	case m.believed():
 		return "", m.Parked.Queue, true
 	}
 	return "", "", false
+}
+
+// believed reports whether a parked message failed in the queue that its header names: the name of
+// the queue of parked ones says so, or the operator.
+func (m *Kept) believed() bool {
+	return m.Parked != nil && (attempt.Belongs(m.client.Queue(), m.Parked.Queue) || m.Parked.Queue == m.client.From)
 }
 
 // Published is how the message was published before it failed. known is false if it does not tell.

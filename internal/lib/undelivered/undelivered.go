@@ -32,6 +32,10 @@ type Client struct {
 	// nil: it cannot be known, and is taken to be [DefaultLimit]. Set before Read.
 	Limit func(context.Context) (int64, error)
 
+	// From is the queue in which parked messages failed, if its name does not tell: see
+	// attempt.Belongs. Set before Read.
+	From string
+
 	opts    broker.Options
 	prefix  string // "" for parked messages
 	stage   delivery.Stage
