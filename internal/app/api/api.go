@@ -20,6 +20,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/tokens"
@@ -42,13 +43,23 @@ type Parts struct {
 type API struct {
 	Parts
 	*http.ServeMux
-	cfg   Config
-	files Files
+	cfg    Config
+	files  Files
+	bodies *semaphore.Weighted // bytes of bodies that are read and decoded
 }
+
+// bodiesAtOnce is how many bytes the bodies of all requests have together, or max_body if that is
+// more. Others wait. JSON that is decoded and validated takes up to sixty times as much memory.
+const bodiesAtOnce = 4 << 20
+
+func init() { huma.ValidateStrictCasing = true } // encoding/json takes "EXCHANGE" for exchange
 
 // New makes the API of a configuration that was checked, with its files.
 func New(cfg Config, files Files, p Parts) *API {
-	a := &API{Parts: p, ServeMux: http.NewServeMux(), cfg: cfg, files: files}
+	a := &API{
+		Parts: p, ServeMux: http.NewServeMux(), cfg: cfg, files: files,
+		bodies: semaphore.NewWeighted(int64(max(bodiesAtOnce, cfg.MaxBody))),
+	}
 	p.Health(a.ServeMux)
 	if p.Page != nil {
 		a.HandleFunc("GET /{$}", a.page)
@@ -161,6 +172,20 @@ func (a *API) enter(ctx huma.Context, next func(huma.Context)) {
 		write(w, problem)
 		return
 	}
+	size := int64(a.cfg.MaxBody)
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength) // what is longer is refused unread
+	}
+	waiting, cancel := context.WithTimeout(r.Context(), a.cfg.Timeout)
+	err := a.bodies.Acquire(waiting, size)
+	cancel()
+	if err != nil {
+		problem = busy.problemf("other requests have taken all the memory there is for them")
+		status = problem.Status
+		write(w, problem)
+		return
+	}
+	defer a.bodies.Release(size)
 	// What was taken is finished, whatever becomes of the connection.
 	next(huma.WithContext(ctx, context.WithValue(context.WithoutCancel(r.Context()), bearerKey{}, token)))
 	status = ctx.Status()

@@ -168,7 +168,9 @@ func TestPublish_Refused(t *testing.T) {
 		`{"key": "q", "delay": "1s", "due": "2027-01-01T00:00:00Z"}`:             "delay and due are both there",
 		`{"key": "q", "delay": 5}`:                                               "body.delay: expected string",
 		`{"key": "q", "delay": "5"}`:                                             `delay is "5": it must be a time with its unit`,
-		`{"key": "q", "delay": "NaNd"}`:                                          "292 years",
+		`{"key": "q", "delay": "NaNd"}`:                                          "must be a time with its unit",
+		`{"key": "q", "DELAY": "5s"}`:                                            "body.DELAY: unexpected property",
+		`{"key": "q", "properties": {"timestamp": "0001-01-01T00:00:00Z"}}`:      "before 1970",
 		`{"key": "q", "due": "tomorrow"}`:                                        "body.due: expected string to be RFC 3339 date-time",
 		`{"key": "q", "due": "9999-01-01T00:00:00Z"}`:                            "292 years",
 		`{"key": "q", "dely": "1s"}`:                                             "body.dely: unexpected property",
@@ -406,6 +408,16 @@ func TestRequests_TooLarge(t *testing.T) {
 	r.api.ServeHTTP(w, request)
 	r.refused(w, 413, "too_large", "too large")
 	assert.Less(t, taken, 10_000)
+}
+
+// TestRequests_Together: the bodies of all requests have a limit together, before they are read.
+func TestRequests_Together(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Timeout = 20 * time.Millisecond })
+	require.True(t, r.api.bodies.TryAcquire(bodiesAtOnce-100))
+	r.refused(r.post(`{"key": "q", "text": "`+strings.Repeat("x", 100)+`"}`), 503, "busy", "other requests")
+	assert.Equal(t, 201, r.post(`{"key": "q"}`).Code)
+	r.api.bodies.Release(bodiesAtOnce - 100)
+	assert.True(t, r.api.bodies.TryAcquire(bodiesAtOnce), "all is given back")
 }
 
 type reader func([]byte) (int, error)

@@ -106,6 +106,8 @@ func (m *Message) publishing(key string) (amqp091.Publishing, error) {
 		msg.Timestamp = *p.Timestamp
 	}
 	switch {
+	case p.Timestamp != nil && p.Timestamp.Unix() < 0:
+		return msg, errors.New("properties.timestamp is before 1970, which AMQP cannot express")
 	case key != "" && p.MessageID != "" && key != p.MessageID:
 		return msg, errors.New("the header Idempotency-Key and properties.message_id differ: write one")
 	case key != "":

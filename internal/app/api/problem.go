@@ -43,6 +43,7 @@ const later = 5 * time.Second
 var (
 	unauthorized = kind{name: "unauthorized", status: http.StatusUnauthorized}
 	forbidden    = kind{name: "forbidden", status: http.StatusForbidden}
+	busy         = kind{name: "busy", status: http.StatusServiceUnavailable, after: later}
 	noSuchPath   = kind{name: "no_such_path", status: http.StatusNotFound}
 	invalid      = kind{name: "invalid", status: http.StatusUnprocessableEntity}
 	internal     = kind{name: "internal", status: http.StatusInternalServerError, quiet: true}

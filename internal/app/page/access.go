@@ -169,11 +169,11 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 	token := p.Tokens.Bearer("Bearer " + r.PostForm.Get("token"))
 	switch {
 	case token == nil:
-		p.Log.Warn("a login at the page failed: there is no such token", "from", r.RemoteAddr)
+		p.failed.Warn(p.Log, "a login at the page failed: there is no such token; others are not logged for a minute", "from", r.RemoteAddr)
 		p.show(w, http.StatusUnauthorized, "login", frame{Title: "Log in", Content: "There is no such token."})
 		return
 	case !token.Has(tokens.View):
-		p.Log.Warn("a login at the page failed: the token has not the right view", "who", token.Name, "from", r.RemoteAddr)
+		p.failed.Warn(p.Log, "a login at the page failed: the token has not the right view; others are not logged for a minute", "who", token.Name, "from", r.RemoteAddr)
 		p.show(w, http.StatusForbidden, "login", frame{Title: "Log in", Content: "This token has not the right view."})
 		return
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // Parts are what a page is made of.
@@ -61,8 +62,9 @@ type Page struct {
 	sessions sessions
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
-	began    time.Time // when this process did
-	unheard  sync.Once // a header that is not believed is logged once
+	began    time.Time     // when this process did
+	unheard  sync.Once     // a header that is not believed is logged once
+	failed   pace.Warnings // logins
 }
 
 // New makes a page.

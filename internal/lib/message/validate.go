@@ -88,6 +88,8 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	switch {
 	case msg.Expiration != "":
 		return fmt.Errorf("Expiration %.32q would count while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)
+	case !msg.Timestamp.IsZero() && msg.Timestamp.Unix() < 0:
+		return fmt.Errorf("Timestamp %v is before 1970, which AMQP cannot express", msg.Timestamp)
 	case msg.DeliveryMode > amqp091.Persistent:
 		return fmt.Errorf("DeliveryMode %d: AMQP has 1 (transient) and 2 (persistent)", msg.DeliveryMode)
 	case msg.Priority > lim.MaxPriority:
