@@ -16,7 +16,7 @@ import (
 
 // A Problem is one thing that the broker holds otherwise than [Open] declares it.
 type Problem struct {
-	Kind   string `json:"kind"`   // missing, differs, surplus or policy
+	Kind   string `json:"kind"`   // missing, differs, surplus, policy, or unknown: it could not be looked at
 	Object string `json:"object"` // as in: queue "delayer.discard"
 	Detail string `json:"detail"`
 }
@@ -61,7 +61,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 
 // HarmfulPolicies asks the management API of the configuration for policies that would make messages
 // early, lose them or misroute them: a Problem for each queue or exchange, and each key of a
-// policy. Errors are those of [Verify].
+// policy, and one of the kind unknown for what the API does not tell. Errors are those of [Verify].
 func HarmfulPolicies(ctx context.Context, cfg Config) ([]Problem, error) {
 	settings, p, err := cfg.plan()
 	if err != nil {

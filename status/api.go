@@ -47,9 +47,15 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		if err != nil {
 			return err
 		}
-		s.Policies = []string{}
+		harm, unknown := objects.Unknown(harm)
+		if len(unknown) == 0 {
+			s.Policies = []string{}
+		}
 		for _, h := range harm {
 			s.Policies = append(s.Policies, h.String())
+		}
+		if len(unknown) > 0 {
+			return errors.New(objects.Summary(unknown))
 		}
 		return nil
 	})

@@ -200,7 +200,7 @@ func TestServe_UnreadBody(t *testing.T) {
 		"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain": http.StatusRequestTimeout,
 		"POST /v1/messages HTTP/1.1\r\nHost: elsewhere":                             http.StatusForbidden,
 		"GET /healthz HTTP/1.1\r\nHost: localhost":                                  http.StatusOK,
-		"POST /page/login HTTP/1.1\r\nHost: localhost":                             http.StatusNotFound,
+		"POST /page/login HTTP/1.1\r\nHost: localhost":                              http.StatusNotFound,
 		"GET /nowhere HTTP/1.1\r\nHost: localhost":                                  http.StatusNotFound,
 	} {
 		s := serveAPI(t, func(c *Config) { c.MaxConnections, c.bodyWithin = 1, 50*time.Millisecond }, delayertest.New(delayertest.Config{}))

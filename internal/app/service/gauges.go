@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -138,6 +139,11 @@ func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 		found, err := backend.HarmfulPolicies(ctx, cfg)
 		if err != nil {
 			return nil, err
+		}
+		for _, p := range found {
+			if p.Kind == "unknown" { // a number would say that the others are all
+				return nil, errors.New(p.String())
+			}
 		}
 		prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
 		return []prometheus.Metric{gauge(harmful, float64(len(found)), prefix)}, nil

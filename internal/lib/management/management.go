@@ -77,6 +77,10 @@ type Request struct {
 // beside four clients that did nothing else, and none on 4.0 and 4.3.
 const attempts = 6
 
+// ErrFailed is why ErrUnavailable is returned if the API answers, and cannot say what it is asked
+// for: with management_agent.disable_metrics_collector it cannot list queues.
+var ErrFailed = errors.New("the management API failed")
+
 // Get decodes the answer into a value. Errors are ErrAccess, ErrNotFound for an answer of 404, and
 // ErrUnavailable where no management API answers.
 func (c *Client) Get(ctx context.Context, r Request, into any) error {
@@ -104,7 +108,7 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	case http.StatusNotFound:
 		return fail(delayer.ErrNotFound, nil, "does the virtual host exist, and is this the management API of its broker?")
 	default:
-		return fail(delayer.ErrUnavailable, errors.New(res.Status), "")
+		return fail(delayer.ErrUnavailable, fmt.Errorf("%w: %s", ErrFailed, res.Status), "")
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(into); err != nil {
 		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")

@@ -164,6 +164,7 @@ const (
 	IsOther   = "differs" // another type, or other arguments
 	IsSurplus = "surplus" // a binding that no Delayer has made
 	IsHarmed  = "policy"  // a policy does harm
+	IsUnknown = "unknown" // it could not be looked at
 )
 
 // String is a sentence.

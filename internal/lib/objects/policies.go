@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -38,11 +39,18 @@ func NewPolicyAPI(address, vhost string, transport http.RoundTripper) (*PolicyAP
 }
 
 // Check returns ErrConflict if policies make messages of a plan early, lose or misroute them, and
-// ErrUnavailable or ErrAccess if the API does not answer.
-func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan) error {
-	found, err := m.Problems(ctx, prefix, p)
-	if err != nil || len(found) == 0 {
+// ErrUnavailable or ErrAccess if the API does not answer. It logs what the API does not tell.
+func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan, log *slog.Logger) error {
+	all, err := m.Problems(ctx, prefix, p)
+	if err != nil {
 		return err
+	}
+	found, unknown := Unknown(all)
+	if len(unknown) > 0 {
+		log.Warn("it is not known whether policies make messages early, or lose them", "why", Summary(unknown))
+	}
+	if len(found) == 0 {
+		return nil
 	}
 	return &delayer.Error{
 		Op: "open", Object: "policies", Kind: delayer.ErrConflict,
@@ -50,16 +58,32 @@ func (m *PolicyAPI) Check(ctx context.Context, prefix string, p topology.Plan) e
 	}
 }
 
-// Problems returns what policies harm of a plan. Before RabbitMQ 4 the API knows
-// the policy of a queue only a few seconds after it was declared. Problems waits for that, but only
-// once at a broker that never knows it.
+// Unknown separates differences from what could not be looked at.
+func Unknown(all []Difference) (found, unknown []Difference) {
+	for _, d := range all {
+		if d.Kind == IsUnknown {
+			unknown = append(unknown, d)
+		} else {
+			found = append(found, d)
+		}
+	}
+	return found, unknown
+}
+
+// Problems returns what policies harm of a plan, and what the API does not tell. Before RabbitMQ 4
+// it knows the policy of a queue only a few seconds after that was declared. Problems waits for
+// that, but only once at a broker that never knows it.
 func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan) ([]Difference, error) {
 	const patience, pause = 15 * time.Second, 500 * time.Millisecond
 	for began := time.Now(); ; {
-		a, known, err := m.applied(ctx, prefix, p)
+		a, err := m.applied(ctx, prefix, p)
+		if errors.Is(err, management.ErrFailed) {
+			return []Difference{{IsUnknown, "policies", err.Error() + " (with management_agent.disable_metrics_collector it cannot list queues)"}}, nil
+		}
 		if err != nil {
 			return nil, err
 		}
+		known := len(a.Untold) == 0
 		m.impatient = !known && (m.impatient || time.Since(began) > patience)
 		if known || m.impatient {
 			return Harm(p, a), nil
@@ -77,10 +101,9 @@ type item struct {
 	Effective json.RawMessage `json:"effective_policy_definition"`
 }
 
-// applied asks for the objects of a plan. known reports whether the policies of all its existing
-// queues are known.
-func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan) (a Policies, known bool, err error) {
-	known = true
+// applied asks for the objects of a plan.
+func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan) (a Policies, err error) {
+	byName := map[string]Policy{} // what queues have of it
 	ours := map[string]bool{}
 	for _, q := range p.Queues {
 		ours[q.Name] = true
@@ -98,62 +121,63 @@ func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan)
 		}
 		items, err := management.List[item](ctx, m.client, r, begin)
 		if err != nil {
-			return a, false, err
+			return a, err
 		}
 		for _, it := range items {
 			var d Policy
 			_ = json.Unmarshal(it.Effective, &d) // [] if there is none
 			a.Queues[it.Name] = d
-			known = known && (it.Effective != nil || !ours[it.Name])
+			if it.Effective != nil && it.Policy != "" {
+				byName[it.Policy] = d
+			}
+			if it.Effective == nil && ours[it.Name] {
+				a.Untold = append(a.Untold, it.Name)
+			}
 		}
 	}
-	a.Exchanges, err = m.exchanges(ctx, p)
-	return a, known, err
+	return a, m.exchanges(ctx, p, &a, byName)
 }
 
 // exchanges asks for the exchanges that a policy could harm, those without an alternate exchange,
 // one by one. A list of exchanges would count what waits in those of the plugin, message by
 // message: that takes seconds, and gigabytes (plugin issue 228). A sound one of ours is asked for
 // once in ten minutes.
-func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan) (map[string]Policy, error) {
+//
+// The API tells a user with the tag monitoring the name of an exchange's policy, and a policymaker
+// what that sets. A queue tells everybody what its policy sets. Operator policies do not apply to
+// exchanges.
+func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan, a *Policies, policies map[string]Policy) error {
 	const rarely = 10 * time.Minute
-	found, policies := map[string]Policy{}, map[string]Policy{}
+	a.Exchanges, a.Hidden = map[string]Policy{}, map[string]string{}
 	for _, x := range p.Exchanges {
 		if x.Alternate != "" || time.Since(m.sound[x.Name]) < rarely {
 			continue
 		}
-		d, err := m.exchange(ctx, x.Name, policies)
-		if err != nil {
-			return nil, err
+		var it item
+		request := management.Request{Op: lookAtPolicies, Path: management.Path("exchanges", m.vhost, x.Name), Query: url.Values{"columns": {"name,policy"}}}
+		if err := m.client.Get(ctx, request, &it); err != nil && !errors.Is(err, delayer.ErrNotFound) {
+			return err
 		}
-		found[x.Name] = d
-		if x.DelayedKind != "" && d["alternate-exchange"] == nil {
+		if _, told := policies[it.Policy]; !told && it.Policy != "" {
+			var one struct {
+				Definition Policy `json:"definition"`
+			}
+			err := m.client.Get(ctx, management.Request{Op: lookAtPolicies, Path: management.Path("policies", m.vhost, it.Policy)}, &one)
+			if errors.Is(err, delayer.ErrAccess) {
+				a.Hidden[x.Name] = it.Policy
+				continue
+			}
+			if err != nil && !errors.Is(err, delayer.ErrNotFound) { // it was deleted in between
+				return err
+			}
+			policies[it.Policy] = one.Definition
+		}
+		a.Exchanges[x.Name] = policies[it.Policy]
+		if x.DelayedKind != "" && a.Exchanges[x.Name]["alternate-exchange"] == nil {
 			m.sound[x.Name] = time.Now()
 		}
 	}
-	return found, nil
-}
-
-// exchange returns the definition of the policy of an exchange, nil if it has none or does not
-// exist. Operator policies do not apply to exchanges.
-func (m *PolicyAPI) exchange(ctx context.Context, name string, policies map[string]Policy) (Policy, error) {
-	var it item
-	request := management.Request{Op: lookAtPolicies, Path: management.Path("exchanges", m.vhost, name), Query: url.Values{"columns": {"name,policy"}}}
-	switch err := m.client.Get(ctx, request, &it); {
-	case errors.Is(err, delayer.ErrNotFound), err == nil && it.Policy == "":
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	if d, ok := policies[it.Policy]; ok {
-		return d, nil
-	}
-	var one struct {
-		Definition Policy `json:"definition"`
-	}
-	err := m.client.Get(ctx, management.Request{Op: lookAtPolicies, Path: management.Path("policies", m.vhost, it.Policy)}, &one)
-	policies[it.Policy] = one.Definition
-	return one.Definition, err
+	return nil
 }
 
 // lookAtPolicies is the operation that an error names.
@@ -165,12 +189,25 @@ type Policy map[string]any
 // Policies are those of all existing queues and exchanges, by name.
 type Policies struct {
 	Queues, Exchanges map[string]Policy
+
+	Untold []string          // queues of which the API does not tell
+	Hidden map[string]string // exchanges, with the policy that the API does not show this user
 }
 
-// Harm returns the harm that policies do to a plan, one difference for each object and key.
+// Harm returns the harm that policies do to a plan, one difference for each object and key, and
+// what is unknown.
 func Harm(p topology.Plan, a Policies) []Difference {
 	var found []Difference
+	if n := len(a.Untold); n > 0 {
+		found = append(found, Difference{IsUnknown, "policies", fmt.Sprintf(
+			"the management API does not tell what policies set for %d of %d queues, %s first (it does not with management.disable_stats): look at rabbitmqctl list_policies and list_operator_policies",
+			n, len(p.Queues), a.Untold[0])})
+	}
 	for _, x := range p.Exchanges {
+		if policy, is := a.Hidden[x.Name]; is {
+			found = append(found, Difference{IsUnknown, describe("exchange", x.Name), fmt.Sprintf(
+				"policy %q applies to it, and the user of management may not see what that sets: give the user the tag policymaker too, or keep the policy from our names", policy)})
+		}
 		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
 			effect := "take messages that must be returned"
 			if x.DelayedKind != "" {

@@ -32,30 +32,32 @@ func (a *slowAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestProblems_WaitsForTheAPI: a queue whose policies are not known yet is not one without
-// policies. A wait that was in vain is not repeated until they were known.
+// policies. A wait that was in vain is not repeated until they were known, and what it was for is
+// unknown.
 func TestProblems_WaitsForTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowAPI{}
 		m, err := NewPolicyAPI("http://u:p@h", "/", api)
 		require.NoError(t, err)
-		look := func(knowsAfter time.Duration) (found int, took time.Duration) {
+		look := func(knowsAfter time.Duration) (found string, took time.Duration) {
 			began := time.Now()
 			api.knows = began.Add(knowsAfter)
 			problems, err := m.Problems(t.Context(), "p", topology.Plan{Queues: []topology.Queue{{Name: "p.wait"}}})
 			require.NoError(t, err)
-			return len(problems), time.Since(began)
+			require.Len(t, problems, 1)
+			return problems[0].Kind, time.Since(began)
 		}
 		for _, c := range []struct {
 			knowsAfter time.Duration
-			found      int
+			found      string
 			atMost     time.Duration
 		}{
-			{0, 1, time.Second},
-			{5 * time.Second, 1, 6 * time.Second},
-			{time.Hour, 0, 16 * time.Second},
-			{time.Hour, 0, 0},
-			{-1, 1, 0},
-			{5 * time.Second, 1, 6 * time.Second}, // it is waited for again
+			{0, IsHarmed, time.Second},
+			{5 * time.Second, IsHarmed, 6 * time.Second},
+			{time.Hour, IsUnknown, 16 * time.Second},
+			{time.Hour, IsUnknown, 0},
+			{-1, IsHarmed, 0},
+			{5 * time.Second, IsHarmed, 6 * time.Second}, // it is waited for again
 		} {
 			found, took := look(c.knowsAfter)
 			require.Equal(t, c.found, found, c)
@@ -113,6 +115,49 @@ func TestProblems_ListsNoExchanges(t *testing.T) {
 		look(1, "/p.in", "/p.gone", "/p.plugin")
 		look(1, "/p.in", "/p.gone")
 	})
+}
+
+// monitored answers as the API does a user with the tag monitoring: no policy is shown.
+type monitored struct{ queues string }
+
+// RoundTrip implements [http.RoundTripper].
+func (a monitored) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := http.StatusOK, `{"name":"p.in","policy":"all"}`
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/api/policies/"):
+		status, body = http.StatusUnauthorized, `{"reason":"Not policymaker"}`
+	case strings.HasPrefix(r.URL.Path, "/api/queues/") && a.queues == "":
+		status, body = http.StatusInternalServerError, ``
+	case strings.HasPrefix(r.URL.Path, "/api/queues/"):
+		body = `{"items":[` + a.queues + `],"page_count":1}`
+	}
+	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// TestProblems_Unknown: what the API does not tell is unknown, and what it tells is not lost for it.
+func TestProblems_Unknown(t *testing.T) {
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: "p.in"}}, Queues: []topology.Queue{WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in")}}
+	for queues, want := range map[string][]string{
+		"": {`the management API failed: Internal Server Error (with management_agent`},
+		`{"name":"p.wait","policy":"of queues","effective_policy_definition":{"message-ttl":1}}`: {
+			`exchange "p.in": policy "all" applies to it, and the user of management may not see`, `queue "p.wait": a policy sets message-ttl`,
+		},
+		`{"name":"p.wait","policy":"all","effective_policy_definition":{"message-ttl":1}}`:                            {`queue "p.wait": a policy sets message-ttl`},
+		`{"name":"p.wait","policy":"all","effective_policy_definition":{"ha-mode":"all"}}`:                            nil,
+		`{"name":"other","policy":"all","effective_policy_definition":{"alternate-exchange":"x","max-length":1}}`:     {`exchange "p.in": a policy sets alternate-exchange`},
+		`{"name":"p.wait","policy":"other","effective_policy_definition":[]},{"name":"p.x","policy":"of an exchange"}`: {`exchange "p.in": policy "all" applies to it`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := NewPolicyAPI("http://u:p@h", "/", monitored{queues})
+			require.NoError(t, err)
+			found, err := m.Problems(t.Context(), "p", p)
+			require.NoError(t, err)
+			require.Len(t, found, len(want), "%s: %v", queues, found)
+			for i, text := range want {
+				require.Contains(t, found[i].String(), text, queues)
+			}
+		})
+	}
 }
 
 func plan() topology.Plan {
