@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -91,7 +92,7 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	defer running.Close() // before the pool waits for what asks it
 	running.Configure(&cfg)
-	running.Register(service.NewOutboxGauges(ctx, running.Log, pool))
+	running.Register(func() prometheus.Collector { return service.NewOutboxGauges(ctx, running.Log, pool) })
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Serve is `delayer serve`.
@@ -119,13 +120,13 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if err != nil {
 		return err
 	}
-	running.Register(times)
-	running.Register(service.NewEntryGauges(ctx, running.Log, e.depths))
+	running.Register(func() prometheus.Collector { return times })
+	running.Register(func() prometheus.Collector { return service.NewEntryGauges(ctx, running.Log, e.depths) })
 	var passing sync.WaitGroup
 	passing.Go(func() { e.run(ctx, first, reread) })
 	if serves.HTTP.Listen != "" {
 		times, answered := service.NewHTTPTimes()
-		running.Register(times)
+		running.Register(func() prometheus.Collector { return times })
 		parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log}
 		if serves.HTTP.Page {
 			shown, err := page.Open(cfg, e.depths)

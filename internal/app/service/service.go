@@ -129,19 +129,19 @@ func (s *Service) Health(mux *http.ServeMux) {
 // Configure gives a Delayer the log and the observer, and serves what its queues hold.
 func (s *Service) Configure(cfg *backend.Config) {
 	cfg.Logger, cfg.Observer = s.Log, s.observer
-	if s.registry != nil {
-		s.Register(NewQueueGauges(s.running, *cfg))
-		if cfg.Management != "" {
-			s.Register(NewPolicyGauges(s.running, *cfg))
-		}
+	s.Register(func() prometheus.Collector { return NewQueueGauges(s.running, *cfg) })
+	if cfg.Management != "" {
+		s.Register(func() prometheus.Collector { return NewPolicyGauges(s.running, *cfg) })
 	}
 }
 
-// Register serves more metrics, until Close closes them where they can be closed.
-func (s *Service) Register(c prometheus.Collector) {
+// Register serves more metrics, until Close closes them where they can be closed. They are made
+// only where metrics are served: otherwise nobody would close them.
+func (s *Service) Register(open func() prometheus.Collector) {
 	if s.registry == nil {
 		return
 	}
+	c := open()
 	s.registry.MustRegister(c)
 	if g, is := c.(interface{ Close() }); is {
 		s.gauges = append(s.gauges, g)
