@@ -209,7 +209,9 @@ func page(all showing) string {
 	for _, f := range m.Failures {
 		fmt.Fprintf(&b, "\nError of attempt %d, %s\n%s", f.Attempt, f.At.Format(time.RFC3339), indented(f.Error))
 	}
-	section(&b, "Properties", fields(m.Properties))
+	var properties map[string]any                                 // by their names in JSON
+	_ = json.Unmarshal([]byte(inJSON(m.Properties)), &properties) // which has just been written
+	section(&b, "Properties", properties)
 	section(&b, "Headers", m.Headers)
 	b.WriteString("\nBody, " + cli.Size(m.Size) + "\n")
 	if utf8.Valid(m.Body) {
@@ -233,12 +235,6 @@ func section(b *strings.Builder, title string, values map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Plain(name, ""), cli.Plain(inJSON(values[name]), ""))
 	}
-}
-
-// fields are those of a struct, by their names in JSON.
-func fields(of any) (values map[string]any) {
-	_ = json.Unmarshal([]byte(inJSON(of)), &values) // which has just been written
-	return values
 }
 
 // inJSON is a value on one line. What JSON has not, such as NaN, is as Go prints it.

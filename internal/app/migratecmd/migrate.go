@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -262,18 +261,14 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 				"exchange, let one do so for exchange %s too\n",
 				cli.Shown(policy), cli.Shown(string(result.Record.Target)))
 		}
+		spec := result.Record.Spec()
 		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or "+
-			"evacuate, and retire; rollback undoes it until then\n%s", serving(result.Record))
+			"evacuate, and retire; rollback undoes it until then\n"+
+			"serve:\n  exchanges:\n    - name: %q\n      type: %s\n      to: %q\n      "+
+			"move_bindings: true # of services that bind to it when they start\n",
+			spec.Name, spec.Type, spec.To)
 		return nil
 	})
-}
-
-// serving is the configuration of delayer serve for an exchange.
-func serving(r record.Record) string {
-	spec := r.Spec()
-	return fmt.Sprintf("serve:\n  exchanges:\n    - name: %s\n      type: %s\n      to: %s\n      "+
-		"move_bindings: true # of services that bind to it when they start\n",
-		strconv.Quote(spec.Name), spec.Type, strconv.Quote(spec.To))
 }
 
 func writeResult(out io.Writer, what string, r swap.Result) {

@@ -164,18 +164,14 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 		if f.Exchange == "" {
 			destination = "queue " + cli.Shown(f.Key)
 		}
+		next := "" // of a row that is held
+		if !f.NextTry.IsZero() {
+			next = f.NextTry.UTC().Format(time.RFC3339)
+		}
 		t.Add(strconv.FormatInt(f.ID, 10), destination, cli.OrDash(f.Message.MessageId), strconv.Itoa(f.Attempts),
-			nextTry(f.NextTry), cli.Plain(f.Err, ""))
+			cli.OrDash(next), cli.Plain(f.Err, ""))
 	}
 	return t.Write(s.Out)
-}
-
-// nextTry is a dash for a row that is held.
-func nextTry(at time.Time) string {
-	if at.IsZero() {
-		return cli.OrDash("")
-	}
-	return at.UTC().Format(time.RFC3339)
 }
 
 // Status is what outbox status --output json writes.

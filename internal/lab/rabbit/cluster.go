@@ -62,21 +62,17 @@ func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err er
 		specs = append(specs, nodeSpec{Options: o, ports: ports, cookie: cookie, guest: i > 0})
 		names = append(names, ports.node())
 	}
+	// Without rabbitmq.conf (see writeNodeFiles). A minority pauses itself, as RabbitMQ recommends
+	// for three nodes.
+	joining := fmt.Sprintf(" -rabbit cluster_nodes {['%s'],disc} -rabbit cluster_partition_handling pause_minority", strings.Join(names, "','"))
 	for i := range specs {
-		specs[i].Args = strings.TrimSpace(o.Args + " " + noticeSoon + " " + joining(names))
+		specs[i].Args = strings.TrimSpace(o.Args + " " + noticeSoon + joining)
 	}
 	return specs, names, nil
 }
 
 // noticeSoon makes nodes miss one that is paused within ten seconds instead of a minute.
 const noticeSoon = "-kernel net_ticktime 8"
-
-// joining are the settings of a node of a cluster, without rabbitmq.conf (see writeNodeFiles). A
-// minority pauses itself, as RabbitMQ recommends for three nodes.
-func joining(names []string) string {
-	return fmt.Sprintf("-rabbit cluster_nodes {['%s'],disc} -rabbit cluster_partition_handling pause_minority",
-		strings.Join(names, "','"))
-}
 
 // Nodes are the cluster's brokers.
 func (c *Cluster) Nodes() []*Broker { return c.nodes }

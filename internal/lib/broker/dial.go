@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -124,7 +125,7 @@ func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s ne
 		}
 	}
 	if opts.AnyHeaders {
-		s = newAnyHeaders(s)
+		s = &anyHeaders{Conn: s, in: bufio.NewReaderSize(s, 64<<10)}
 	}
 	if opts.Gate != nil {
 		s = newGated(s, opts.Gate)

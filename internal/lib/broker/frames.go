@@ -39,11 +39,6 @@ type anyHeaders struct {
 	limit  uint32 // the broker's own, once it has named it
 }
 
-func newAnyHeaders(c net.Conn) *anyHeaders {
-	const enough = 64 << 10
-	return &anyHeaders{Conn: c, in: bufio.NewReaderSize(c, enough)}
-}
-
 const (
 	frameHead   = 7 // type, channel, size
 	frameMethod = 1 // types

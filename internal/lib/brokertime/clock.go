@@ -25,6 +25,7 @@ package brokertime
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,7 +74,9 @@ func New(cfg Config) *Clock {
 	if cfg.Wall == nil {
 		cfg.Wall = ThisWall()
 	}
-	return newClock(cfg, newShared(cfg))
+	return newClock(cfg, &shared{Shared: cfg.Shared, publish: cfg.Publish, back: broker.Returns{
+		Control: cfg.Control, Name: namePrefix(cfg.Prefix) + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
+	}})
 }
 
 func newClock(cfg Config, w wire) *Clock {
@@ -159,16 +162,12 @@ func (c *Clock) ask(ctx context.Context) error {
 		return err
 	}
 	a.received = c.instant()
-	if a.second = message.LastDeath(d.Headers); !sane(a.second) {
+	a.second = message.LastDeath(d.Headers)
+	if a.second.Unix() <= 0 || a.second.Year() >= 2200 { // to compute with it could overflow
 		return fmt.Errorf("its x-death has the time %v", a.second)
 	}
 	c.learn(a)
 	return nil
-}
-
-// sane reports whether computing with a time does not overflow.
-func sane(t time.Time) bool {
-	return t.After(time.Unix(0, 0)) && t.Year() < 2200
 }
 
 // answer waits for a question to come back. Others, for which nobody waits any more, may come

@@ -2,7 +2,6 @@ package brokertime
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -62,12 +61,6 @@ type shared struct {
 
 // namePrefix begins the names of queues for answers.
 func namePrefix(prefix string) string { return prefix + ".clock." }
-
-func newShared(cfg Config) *shared {
-	return &shared{Shared: cfg.Shared, publish: cfg.Publish, back: broker.Returns{
-		Control: cfg.Control, Name: namePrefix(cfg.Prefix) + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
-	}}
-}
 
 func (s *shared) name() string { return s.Queue }
 

@@ -112,7 +112,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	}
 	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
 	if c.settings.management != nil {
-		if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, c.settings.BrokerOptions("").Slog()); err != nil {
+		if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
 			return nil, err
 		}
 	}

@@ -22,12 +22,6 @@ type receipt struct{ ticket ticket }
 
 type receiptKey struct{}
 
-// receiptOf returns the receipt to fill in, nil for an ordinary Publish.
-func receiptOf(ctx context.Context) *receipt {
-	r, _ := ctx.Value(receiptKey{}).(*receipt)
-	return r
-}
-
 // errNoTime: without the broker's time there is no ticket.
 var errNoTime = errors.New("the broker does not tell its time")
 

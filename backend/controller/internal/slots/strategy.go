@@ -40,7 +40,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	names := s.wheel.names
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	left, at := until(m.Envelope.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
-	r := receiptOf(ctx)
+	r, _ := ctx.Value(receiptKey{}).(*receipt) // nil for an ordinary Publish
 	first := stamp.Stamp{Ticket: r != nil, Priority: m.Priority, Key: &m.Key, To: m.Destinations, BCC: m.BCC}
 	first.Clock, first.OwnDue = stamp.Own(stamp.Reading(at) + left)
 	if !now.Known {
