@@ -108,5 +108,12 @@ func TestServe_BadInput(t *testing.T) {
 	publish("after the retry", amqp091.Table{})
 	require.Equal(t, "after the retry", rabbittest.Next(t, in).MessageId)
 	holds()
+
+	// Another delay than nobody's.
+	status, _, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config, "--id", "words", "--delay", "0")
+	require.Equal(t, exitOK, status, errs)
+	require.Equal(t, "words", rabbittest.Next(t, in).MessageId)
+	delete(parked, "words")
+	holds()
 	require.Equal(t, exitOK, s.stop())
 }

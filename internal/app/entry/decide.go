@@ -140,7 +140,7 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 // Delayer writes are not passed on: a publisher has written them.
 func (r *rules) publishing(d *amqp091.Delivery) amqp091.Publishing {
 	msg := message.Again(d, r.user)
-	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops, stateHeader, userHeader, attempt.Header} {
+	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops, message.NewDelay, stateHeader, userHeader, attempt.Header} {
 		delete(msg.Headers, name)
 	}
 	if d.UserId != "" && d.UserId != msg.UserId {
@@ -200,6 +200,12 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 		if value, ok := state[key]; ok {
 			d.Headers[header] = value
 		}
+	}
+	if value, is := d.Headers[message.NewDelay]; is {
+		for _, name := range [...]string{xdelay.Header, DueHeader, message.NativeDelay, message.NewDelay} {
+			delete(d.Headers, name)
+		}
+		d.Headers[DelayHeader] = value
 	}
 	due, _ = state["due"].(bool)
 	if due && id != nil {

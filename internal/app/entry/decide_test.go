@@ -187,6 +187,11 @@ func TestDecide_ParkedAndSentAgain(t *testing.T) {
 	l = clean.decide(clean.Back, &again, now)
 	assert.Equal(t, park, l.action, "its delay is still unreadable: it is not delivered at once")
 	assert.Equal(t, want, published(l.out, l.RoutingKey))
+
+	again = published(message.Seal(fresh.Publishing(&parked, 255), message.NewEnvelope(now, 0, ""), amqp091.Table{message.NewDelay: "30m0s"}), clean.Back)
+	l = clean.decide(clean.Back, &again, now)
+	assert.Equal(t, tour, l.action, "an operator has given it another")
+	assert.Equal(t, 30*time.Minute, l.delay)
 }
 
 func TestDecide_Expired(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
@@ -17,8 +19,9 @@ import (
 type retryCmd struct {
 	queueFlags
 	cli.Format
-	DryRun bool   `help:"Show what would be sent, and send nothing."`
-	From   string `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
+	Delay  *cli.Delay `help:"How long messages that delayer serve has parked wait from now on, such as 30m; 0: they are delivered at once. Without it, as their publishers have said, which may be why they were parked."`
+	DryRun bool       `help:"Show what would be sent, and send nothing."`
+	From   string     `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
 }
 
 // Help says when a message is removed.
@@ -31,6 +34,15 @@ func (c *retryCmd) Help() string {
 func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		client.From = c.From
+		if c.Delay != nil {
+			if *c.Delay < 0 {
+				return errors.New("--delay is negative")
+			}
+			if !strings.Contains(client.Queue(), ".serve.parked.") {
+				return errors.New("--delay is for the messages that delayer serve has parked: others wait as they did, or not at all")
+			}
+			client.NewDelay = time.Duration(*c.Delay).String()
+		}
 		opening, cancel := c.Within(ctx)
 		sender, err := client.Sender(opening)
 		cancel()

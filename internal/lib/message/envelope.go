@@ -48,6 +48,10 @@ func Attr(d *amqp091.Delivery) slog.Attr {
 // released the message, or when it was moved there. Consumers never see it.
 const Came = "x-delayer-came"
 
+// NewDelay is the header by which an operator gives a message that delayer serve has parked another
+// delay: a text such as 30m, in place of those that the publisher has written.
+const NewDelay = "x-delayer-new-delay"
+
 // Hops is the header in which package entry counts the entries that a message passes at once, one
 // after the other. A message that is published through a Delayer begins anew.
 const Hops = "x-delayer-hops"

@@ -73,7 +73,11 @@ func (s *Sender) again(m *Kept) amqp091.Publishing {
 	}
 	fresh := attempt.State{Queue: m.Parked.Queue, Original: m.Parked.Original}
 	const noDelay, defaultExchange, anyPriority = 0, "", 255
-	return message.Seal(fresh.Publishing(&m.Delivery, anyPriority), message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)
+	var more amqp091.Table
+	if s.client.NewDelay != "" {
+		more = amqp091.Table{message.NewDelay: s.client.NewDelay}
+	}
+	return message.Seal(fresh.Publishing(&m.Delivery, anyPriority), message.NewEnvelope(time.Now(), noDelay, defaultExchange), more)
 }
 
 // Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the

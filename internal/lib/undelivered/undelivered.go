@@ -36,6 +36,10 @@ type Client struct {
 	// attempt.Belongs. Set before Read.
 	From string
 
+	// NewDelay is how long messages that delayer serve has parked wait when they are sent, a text
+	// such as 30m; empty: as their publishers have said.
+	NewDelay string
+
 	opts    broker.Options
 	prefix  string // "" for parked messages
 	stage   delivery.Stage

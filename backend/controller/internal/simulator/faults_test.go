@@ -265,7 +265,7 @@ func (w *world) during(d time.Duration, to int, stalls bool, what string, broken
 	w.account.fault(d+time.Second, to, stalls, "%s", what)
 	broken(true)
 	w.after(d, func() {
-		w.trace("fault", "mends", "%s", what)
+		w.trace("fault", "repairs", "%s", what)
 		broken(false)
 	})
 }

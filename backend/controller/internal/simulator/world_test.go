@@ -202,7 +202,7 @@ func (w *world) trace(who, event, format string, args ...any) {
 // forAll are the events that concern all messages.
 var forAll = map[string]bool{
 	"start": true, "kill": true, "wake": true, "joined": true, "lost": true, "begin": true, "end": true, "notice": true, "skip": true,
-	"breaks": true, "mends": true, "closes": true, "is up": true, "PROBLEM": true,
+	"breaks": true, "repairs": true, "closes": true, "is up": true, "PROBLEM": true,
 }
 
 // since is a time of a run, as in a trace.
