@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -116,4 +117,24 @@ func TestServe_BadInput(t *testing.T) {
 	delete(parked, "words")
 	holds()
 	require.Equal(t, exitOK, s.stop())
+}
+
+// TestServe_NotReady: /readyz says ok once every exchange is served, and not before.
+func TestServe_NotReady(t *testing.T) {
+	t.Parallel()
+	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
+	var exchanges []string // each needs two channels
+	for i := range 5 {
+		exchanges = append(exchanges, fmt.Sprintf("{name: %s.%d, to: %[1]s.to}", prefix, i))
+	}
+	for channels, want := range map[int]string{8: `" is not served`, 20: "ok"} {
+		s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s?channel_max=%d\nprefix: %s\n"+quickLadder+
+			"serve: {exchanges: [%s]}\n", url, channels, prefix, strings.Join(exchanges, ", "))))
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			status, body := s.get(t, "/readyz")
+			require.Equal(t, want == "ok", status == http.StatusOK)
+			require.Contains(t, body, want)
+		}, time.Minute, 50*time.Millisecond)
+		require.Equal(t, exitOK, s.stop())
+	}
 }

@@ -191,6 +191,16 @@ func (r *Runner) Run(ctx context.Context) {
 	r.log.Info("stopped; what was not passed on is back in the broker")
 }
 
+// Ready returns an error that names an entry whose queues are not all consumed.
+func (r *Runner) Ready() error {
+	for _, f := range r.served {
+		if f.reading.Load() < 2 {
+			return fmt.Errorf("exchange %q is not served: a queue of it is not consumed, and the log says why", f.spec.Name)
+		}
+	}
+	return nil
+}
+
 // Depths asks the broker how many messages lie in the queues of each entry, waiting or parked. What
 // is under way is not among them.
 func (r *Runner) Depths(ctx context.Context, tell func(exchange, state string, messages int)) error {
@@ -214,6 +224,8 @@ func (r *Runner) consume(ctx context.Context, f *forwarder, queue string) {
 	broker.Consume(ctx, r.in, broker.Consuming{
 		Queue: queue, Prefetch: r.cfg.Prefetch,
 		Serve: func(alive context.Context, messages <-chan amqp091.Delivery) {
+			f.reading.Add(1)
+			defer f.reading.Add(-1)
 			f.serve(ctx, alive, queue, messages)
 		},
 		Failed: func(ctx context.Context, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -28,6 +29,7 @@ type forwarder struct {
 	passed   func(action string, took time.Duration)
 	log      *slog.Logger
 	warnings pace.Warnings
+	reading  atomic.Int32 // queues that are consumed
 }
 
 const (

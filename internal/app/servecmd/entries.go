@@ -2,6 +2,7 @@ package servecmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -118,6 +119,18 @@ func (e *entries) depths(ctx context.Context, tell func(exchange, state string, 
 		return s.runner.Depths(ctx, tell)
 	}
 	return nil
+}
+
+// ready says whether all that is served now is consumed: see [entry.Runner.Ready].
+func (e *entries) ready() error {
+	s := e.current.Load()
+	switch {
+	case s == nil:
+		return errors.New("exchanges are not served yet")
+	case s.runner == nil:
+		return nil
+	}
+	return s.runner.Ready()
 }
 
 // movers move the bindings that others make on exchanges. They need a Control before they run.

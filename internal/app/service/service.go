@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +48,7 @@ type Service struct {
 	registry    *prometheus.Registry // nil: nothing is served
 	gauges      []interface{ Close() }
 	connections connections
+	ready       atomic.Pointer[func() error] // beside the connections; nil: nothing
 	server      *http.Server
 	done        chan struct{} // closed when the server has ended
 }
@@ -109,12 +111,18 @@ func (s *Service) handler(profiles bool) http.Handler {
 	return mux
 }
 
+// Ready makes /readyz ask whether the command does what it is for, once the broker is connected.
+func (s *Service) Ready(ask func() error) { s.ready.Store(&ask) }
+
 // Health adds /healthz, whether the process works, and /readyz, whether the broker can be used.
 func (s *Service) Health(mux *http.ServeMux) {
 	ok := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux.HandleFunc("GET /healthz", ok)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		err := s.connections.ready()
+		if ready := s.ready.Load(); err == nil && ready != nil {
+			err = (*ready)()
+		}
 		if s.running.Err() != nil {
 			err = errors.New("stopping")
 		}
