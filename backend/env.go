@@ -39,13 +39,6 @@ func services(environ []string) (names []string) {
 	return names
 }
 
-func ofService(variable string, services []string) bool {
-	return slices.ContainsFunc(services, func(service string) bool {
-		rest, ok := strings.CutPrefix(variable, service)
-		return ok && afterService.MatchString(rest)
-	})
-}
-
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the
 // key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
 // DELAYER_BINARYLADDER_TICK. A variable that is set but empty counts as unset. Unknown variables
@@ -56,7 +49,11 @@ func FromEnv(cfg Config, environ []string) (Config, error) {
 	known, others := fields(&cfg), services(environ)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || value == "" || ours.MatchString(name) || ofService(name, others) {
+		ofService := func(service string) bool {
+			rest, is := strings.CutPrefix(name, service)
+			return is && afterService.MatchString(rest)
+		}
+		if !strings.HasPrefix(name, envPrefix) || value == "" || ours.MatchString(name) || slices.ContainsFunc(others, ofService) {
 			continue
 		}
 		at := slices.IndexFunc(known, func(f field) bool { return f.env() == name })

@@ -59,12 +59,3 @@ func (m meter) perMessage(from, to reading, n int) float64 {
 	idle := m.idle * to.at.Sub(from.at).Seconds()
 	return max(0, (to.cpu-from.cpu).Seconds()-idle) * 1e6 / float64(n)
 }
-
-// ownPerMessage is the processor time in microseconds that this process took for each of n
-// messages: to publish and receive it, and to delay it if the subject works in this process.
-func ownPerMessage(from, to reading, n int) float64 {
-	if n == 0 {
-		return 0
-	}
-	return (to.own - from.own).Seconds() * 1e6 / float64(n)
-}

@@ -177,7 +177,7 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 	s.Reserved = append(s.Reserved, cfg.Prefix)
 	s.RefusedHint = func(delay time.Duration) string {
 		return fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? "+
-			"Publish again later, or spread the delays over more tiers", b.names.queue(b.next(delay)), b.maxLength)
+			"Publish again later, or spread the delays over more tiers", b.names.queue(b.tiers.Waits[b.tiers.Plan(nil, delay)[0]]), b.maxLength)
 	}
 	return b, s, b.check(cfg)
 }

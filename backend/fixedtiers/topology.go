@@ -50,11 +50,6 @@ type blueprint struct {
 	rounding  Rounding
 }
 
-// next returns the tier for a delay. There must be one.
-func (b blueprint) next(delay time.Duration) time.Duration {
-	return b.tiers.Waits[b.tiers.Plan(nil, delay)[0]]
-}
-
 // queues are the tiers, and what is declared at Open.
 func (b blueprint) queues() ttl.Queues {
 	limits := ttl.Guarantees(b.kind)

@@ -42,7 +42,11 @@ func candidates(queueType string, steps []string) []candidate {
 		ladders = nil
 	}
 	for _, list := range steps {
-		ladders = append(ladders, ladder("source "+stepsName(list), binaryladder.Config{Steps: binaryladder.Steps(list)}))
+		name := list
+		if first, more, several := strings.Cut(list, ","); several {
+			name = fmt.Sprintf("%s+%d", first, strings.Count(more, ",")+1)
+		}
+		ladders = append(ladders, ladder("source "+name, binaryladder.Config{Steps: binaryladder.Steps(list)}))
 	}
 	topic := ladder("topic", binaryladder.Config{Steps: binaryladder.Binary, Routing: binaryladder.Topic})
 	topic.Scenarios = []string{"accuracy", "cost"}
@@ -124,14 +128,6 @@ func ladder(variant string, of binaryladder.Config) candidate {
 		return out
 	}
 	return c
-}
-
-// stepsName shortens a list for tables.
-func stepsName(steps string) string {
-	if first, more, isList := strings.Cut(steps, ","); isList {
-		return fmt.Sprintf("%s+%d", first, strings.Count(more, ",")+1)
-	}
-	return steps
 }
 
 // tierEach configures a tier for each delay: rounding up would look like lateness.

@@ -133,7 +133,8 @@ func (r *Runner) declare(ctx context.Context, s Spec) error {
 		return err
 	}
 	err := objects.Apply(ctx, s.Front(r.cfg.Settings.Prefix))
-	if isPlugins(err) {
+	var refused *amqp091.Error
+	if errors.As(err, &refused) && refused.Code == amqp091.PreconditionFailed && strings.Contains(refused.Reason, "current is ''x-delayed-message''") {
 		r.log.Warn("an exchange is still the x-delayed-message plugin's, which delays what is published to it; its messages come here after delayer migrate switch --mode serve",
 			"exchange", s.Name)
 		return nil
@@ -142,12 +143,6 @@ func (r *Runner) declare(ctx context.Context, s Spec) error {
 		return err
 	}
 	return r.declareTarget(ctx, s)
-}
-
-// isPlugins reports whether an exchange could not be declared because it is one of the plugin.
-func isPlugins(err error) bool {
-	var refused *amqp091.Error
-	return errors.As(err, &refused) && refused.Code == amqp091.PreconditionFailed && strings.Contains(refused.Reason, "current is ''x-delayed-message''")
 }
 
 // refuseCircle refuses a destination that is an entry of another process.

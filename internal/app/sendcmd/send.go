@@ -104,18 +104,13 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 		return said, err
 	}
 	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
-	said.Ticket, err = c.publish(ctx, d, delay, amqp091.Publishing{
-		ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID,
-	})
-	return said, err
-}
-
-// publish returns a ticket where messages can be cancelled.
-func (c *Send) publish(ctx context.Context, d delayer.Delayer, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+	msg := amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID}
 	if d.Limits().CancelBefore > 0 {
-		return d.Schedule(ctx, c.Exchange, c.Key, delay, msg)
+		said.Ticket, err = d.Schedule(ctx, c.Exchange, c.Key, delay, msg)
+	} else {
+		err = d.Publish(ctx, c.Exchange, c.Key, delay, msg)
 	}
-	return "", d.Publish(ctx, c.Exchange, c.Key, delay, msg)
+	return said, err
 }
 
 // headers are those of the flags.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
@@ -25,7 +27,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Serve is `delayer serve`.

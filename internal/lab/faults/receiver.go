@@ -37,7 +37,10 @@ type receiver struct {
 
 // openClient connects to brokers that are about to fail: it tries again what they refuse meanwhile.
 func openClient(ctx context.Context, urls []string) (*amqpclient.Client, error) {
-	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: passes})
+	later := func(err error) bool { // the broker may answer otherwise
+		return !refusedWith(err, amqp091.PreconditionFailed) && !refusedWith(err, amqp091.ResourceLocked)
+	}
+	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: later})
 }
 
 // openReceiver declares the destinations and consumes.
@@ -167,11 +170,6 @@ func (c *receiver) close() error {
 		err = errors.Join(err, c.unroutable.Close())
 	}
 	return err
-}
-
-// passes reports whether a broker may answer otherwise later.
-func passes(err error) bool {
-	return !refusedWith(err, amqp091.PreconditionFailed) && !refusedWith(err, amqp091.ResourceLocked)
 }
 
 func refusedWith(err error, code int) bool {

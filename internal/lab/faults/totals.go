@@ -18,10 +18,6 @@ const inFlight = 3 * time.Second
 // between two. Without dueTo they may be due at any later time.
 type span struct{ asked, dueFrom, dueTo time.Duration }
 
-func (s span) covers(m course) bool {
-	return m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
-}
-
 // deletedWaiting notes that an operator deleted, from one time to another, the queues where
 // messages wait.
 func (r *Run) deletedWaiting(from, to time.Time) {
@@ -68,7 +64,9 @@ type Totals struct {
 // they come after all.
 func totals(messages []course, deleted []span, repaired time.Duration) Totals {
 	isDeleted := func(m course) bool {
-		return slices.ContainsFunc(deleted, func(s span) bool { return s.covers(m) })
+		return slices.ContainsFunc(deleted, func(s span) bool {
+			return m.Asked < s.asked && m.Due() > s.dueFrom && (s.dueTo == 0 || m.Due() < s.dueTo)
+		})
 	}
 	v := account.Judge(messages)
 	missing, revived := slices.DeleteFunc(slices.Clone(v.Missing), isDeleted), slices.DeleteFunc(v.Revived, isDeleted)

@@ -52,12 +52,6 @@ func newClock(folder string) (*clock, error) {
 	return nil, missing("no libfaketime on this machine (type: make install-faketime)")
 }
 
-// environment makes node.sh preload the library, which then looks into the file whenever the server
-// asks for the time.
-func (c *clock) environment() []string {
-	return []string{"DELAYER_FAKETIME=" + c.library, "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1"}
-}
-
 // prepare writes the file that is to replace the clock's.
 func (c *clock) prepare() error {
 	text := "+" + strconv.FormatFloat(time.Duration(c.ahead.Load()).Seconds(), 'f', 9, 64) + "\n"
@@ -88,12 +82,6 @@ const stepping = `begin
 	Rest(4, 50),
 	os:system_time(millisecond)
 end.`
-
-// settleClock stops what looks every minute whether epmd is there, for which it starts a VM.
-func settleClock(ctx context.Context, b *Broker) error {
-	_, err := b.Ctl(ctx, "eval", "[sys:suspend(Monitor) || Monitor <- [whereis(rabbit_epmd_monitor)], is_pid(Monitor)].")
-	return err
-}
 
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 

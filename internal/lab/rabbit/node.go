@@ -83,7 +83,8 @@ func startNode(ctx context.Context, spec nodeSpec) (*Broker, error) {
 	script := exec.Command("sh", "-c", nodeScript, "node.sh", folder, in.epmd, in.server)
 	script.Env = append(slices.Clip(s.env), preload(s.plugins))
 	if s.clock != nil {
-		script.Env = append(script.Env, s.clock.environment()...)
+		// node.sh preloads the library, which looks into the file whenever the server asks for the time.
+		script.Env = append(script.Env, "DELAYER_FAKETIME="+s.clock.library, "FAKETIME_TIMESTAMP_FILE="+s.clock.file, "FAKETIME_NO_CACHE=1")
 	}
 	script.Dir = folder
 	spec.Logf("starting a private node of %s", in.server)
@@ -91,7 +92,9 @@ func startNode(ctx context.Context, spec nodeSpec) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("rabbit: private node: %w", err), os.RemoveAll(folder))
 	}
 	if b, err = start(ctx, b, spec.Options); err == nil && s.clock != nil {
-		if err = settleClock(ctx, b); err != nil {
+		// What looks every minute whether epmd is there starts a VM for it.
+		_, err = b.Ctl(ctx, "eval", "[sys:suspend(Monitor) || Monitor <- [whereis(rabbit_epmd_monitor)], is_pid(Monitor)].")
+		if err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
 	}

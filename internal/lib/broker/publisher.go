@@ -132,9 +132,8 @@ func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 // channel. It waits while that has too many messages, or one that is alone, until Wait has returned
 // for one of them. Its errors are those of Publish.
 func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error) {
-	const longest = 255
-	if n := max(len(msg.Exchange), len(msg.Key)); n > longest { // amqp091-go would close the connection
-		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("a name of %d bytes, AMQP allows %d", n, longest), "")
+	if n := max(len(msg.Exchange), len(msg.Key)); n > 255 { // amqp091-go would close the connection
+		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("a name of %d bytes, AMQP allows 255", n), "")
 	}
 	p.mu.Lock()
 	if p.closed {

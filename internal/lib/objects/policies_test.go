@@ -142,9 +142,9 @@ func TestProblems_Unknown(t *testing.T) {
 		`{"name":"p.wait","policy":"of queues","effective_policy_definition":{"message-ttl":1}}`: {
 			`exchange "p.in": policy "all" applies to it, and the user of management may not see`, `queue "p.wait": a policy sets message-ttl`,
 		},
-		`{"name":"p.wait","policy":"all","effective_policy_definition":{"message-ttl":1}}`:                            {`queue "p.wait": a policy sets message-ttl`},
-		`{"name":"p.wait","policy":"all","effective_policy_definition":{"ha-mode":"all"}}`:                            nil,
-		`{"name":"other","policy":"all","effective_policy_definition":{"alternate-exchange":"x","max-length":1}}`:     {`exchange "p.in": a policy sets alternate-exchange`},
+		`{"name":"p.wait","policy":"all","effective_policy_definition":{"message-ttl":1}}`:                             {`queue "p.wait": a policy sets message-ttl`},
+		`{"name":"p.wait","policy":"all","effective_policy_definition":{"ha-mode":"all"}}`:                             nil,
+		`{"name":"other","policy":"all","effective_policy_definition":{"alternate-exchange":"x","max-length":1}}`:      {`exchange "p.in": a policy sets alternate-exchange`},
 		`{"name":"p.wait","policy":"other","effective_policy_definition":[]},{"name":"p.x","policy":"of an exchange"}`: {`exchange "p.in": policy "all" applies to it`},
 	} {
 		synctest.Test(t, func(t *testing.T) {

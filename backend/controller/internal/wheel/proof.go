@@ -28,13 +28,6 @@ const (
 	WrittenWithin = 10 * time.Second
 )
 
-// expect makes marks be written for what is due at a time.
-func (m *Machine) expect(due time.Time) {
-	for level := range m.cfg.Wheel {
-		m.ticketed[m.cfg.Wheel.at(level, due)] = true
-	}
-}
-
 // mark writes a mark into a slot if one is wanted.
 func (m *Machine) mark(now Now, v *visit) {
 	last := v.back

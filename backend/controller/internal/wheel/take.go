@@ -95,7 +95,9 @@ func (m *Machine) decide(now Now, msg *Message) {
 		m.head(msg)
 	case m.holds(now, msg, left):
 		if msg.Ticket || msg.Kind == Change {
-			m.expect(due)
+			for level := range m.cfg.Wheel { // marks are written where a change of it may be
+				m.ticketed[m.cfg.Wheel.at(level, due)] = true
+			}
 		}
 		if msg.Kind == Change {
 			m.keep(now, msg)
