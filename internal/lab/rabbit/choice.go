@@ -114,7 +114,7 @@ func start(ctx context.Context, b *Broker, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// startGiven returns a broker that somebody else runs: it is used, and otherwise left alone.
+// startGiven returns the broker at AMQP_URL. It is used, and neither started nor stopped.
 func startGiven(ctx context.Context, o Options) (*Broker, error) {
 	at, err := parseGiven(os.Getenv(urlVariable))
 	if err != nil {

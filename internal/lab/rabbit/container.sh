@@ -6,9 +6,6 @@
 # Standard input is the lifeline: its end means that the parent is gone. Each line is a command.
 # Lines of output that begin with @delayer are for the parent, the others are the server's.
 
-# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left,
-# the node's classic queues stand still.
-ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
 # An image may start its server through su, which sets PAM's limits instead.
 if [ -w /etc/security/limits.d ]; then
 	echo "* - nofile $(ulimit -Sn)" >/etc/security/limits.d/delayer.conf
@@ -48,18 +45,6 @@ usage() {
 		done <"/proc/$beam/status"
 	done
 	echo "@delayer usage $cpu $rss"
-}
-
-# A thread goes on until one of its process takes the signal. Its state is behind its name's
-# parenthesis.
-pause() {
-	kill -s STOP "$1"
-	for stat in /proc/"$1"/task/*/stat; do
-		while read -r line 2>/dev/null <"$stat"; do
-			case ${line##*) } in T* | t* | Z* | X*) break ;; esac
-			sleep 0.01
-		done
-	done
 }
 
 # A server does not start with a plugin enabled that it does not have.

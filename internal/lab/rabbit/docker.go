@@ -49,7 +49,7 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	if o.InMemory {
 		args = append(args, "--env", "DELAYER_IN_MEMORY="+containerData, "--tmpfs", containerData)
 	}
-	args = append(append(args, o.Image, "-c", containerScript, "container.sh"), command...)
+	args = append(append(args, o.Image, "-c", commonScript+containerScript, "container.sh"), command...)
 	s := &server{
 		prefix: []string{"docker", "exec", name}, ctl: "rabbitmqctl", data: "/var/lib/rabbitmq",
 		erlCall: erlCall(`HOME=/var/lib/rabbitmq erl_call`, `"rabbit@$(hostname)"`), usage: containerUsage,

@@ -21,6 +21,9 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
+//go:embed common.sh
+var commonScript string
+
 //go:embed node.sh
 var nodeScript string
 
@@ -80,7 +83,7 @@ func startNode(ctx context.Context, spec nodeSpec) (*Broker, error) {
 	if spec.guest {
 		in.epmd = ""
 	}
-	script := exec.Command("sh", "-c", nodeScript, "node.sh", folder, in.epmd, in.server)
+	script := exec.Command("sh", "-c", commonScript+nodeScript, "node.sh", folder, in.epmd, in.server)
 	script.Env = append(slices.Clip(s.env), preload(s.plugins))
 	if s.clock != nil {
 		// node.sh preloads the library, which looks into the file whenever the server asks for the time.
@@ -204,20 +207,17 @@ func nodeEnvironment(folder string, ports nodePorts, args string) []string {
 		// rest.
 		"RABBITMQ_ALLOW_INPUT=1",
 		"RABBITMQ_SERVER_START_ARGS=-noinput",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+strings.TrimSpace(serverArgs(ports)+" "+args),
+		// The listeners besides AMQP's. The VM starts Erlang's distribution itself: RabbitMQ would
+		// first run a second VM, only to have an epmd, which we have.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+strings.TrimSpace(fmt.Sprintf(
+			"-sname %s -start_epmd false %s inet_dist_listen_min %d inet_dist_listen_max %[3]d"+
+				" -rabbitmq_management tcp_config %s -rabbitmq_prometheus tcp_config %s %s",
+			ports.node(), loopbackOnly, ports.distribution, listener(ports.management), listener(ports.prometheus), args)),
 		"RABBITMQ_CTL_ERL_ARGS="+loopbackOnly,
 	)
 }
 
 const loopbackOnly = "-kernel inet_dist_use_interface {127,0,0,1}"
-
-// serverArgs are the listeners besides AMQP's. The VM starts Erlang's distribution itself: RabbitMQ
-// would first run a second VM, only to have an epmd, which we have.
-func serverArgs(p nodePorts) string {
-	return fmt.Sprintf("-sname %s -start_epmd false %s inet_dist_listen_min %d inet_dist_listen_max %[3]d"+
-		" -rabbitmq_management tcp_config %s -rabbitmq_prometheus tcp_config %s",
-		p.node(), loopbackOnly, p.distribution, listener(p.management), listener(p.prometheus))
-}
 
 // listener is an address as plugins have it in their configuration.
 func listener(port int) string { return fmt.Sprintf(`[{ip,"%s"},{port,%d}]`, loopback, port) }

@@ -10,9 +10,6 @@
 # With DELAYER_FAKETIME, the path of libfaketime, the server has a clock of its own.
 folder=$1 epmd=$2 server=$3
 
-# RabbitMQ before 4.0 sets files aside for each quorum queue, three on one node. Where none is left,
-# the node's classic queues stand still.
-ulimit -Sn 65536 2>/dev/null || ulimit -Sn "$(ulimit -Hn)"
 
 # epmd in the foreground is a child to kill; the one that Erlang starts by itself would stay for
 # ever.
@@ -42,18 +39,6 @@ run() {
 	forget "$(cat "$folder/pid")"
 	rm -f "$folder/pid"
 	echo "@delayer down $code"
-}
-
-# A thread goes on until one of its process takes the signal. Its state is behind its name's
-# parenthesis. Only Linux has /proc.
-pause() {
-	kill -s STOP "$1"
-	for stat in /proc/"$1"/task/*/stat; do
-		while read -r line 2>/dev/null <"$stat"; do
-			case ${line##*) } in T* | t* | Z* | X*) break ;; esac
-			sleep 0.01
-		done
-	done
 }
 
 while read -r command argument; do
