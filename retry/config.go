@@ -12,6 +12,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -77,7 +78,7 @@ const shortestHold = time.Minute
 
 // resolve fills in the defaults and checks all.
 func (c Config) resolve(l delayer.Limits) (Config, error) {
-	c.Parked = cmp.Or(c.Parked, c.Queue+".parked")
+	c.Parked = cmp.Or(c.Parked, attempt.ParkedQueue(c.Queue))
 	c.Concurrency = cmp.Or(c.Concurrency, 1)
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, time.Minute)
 	c.ConsumerTimeout = cmp.Or(c.ConsumerTimeout, 30*time.Minute)

@@ -170,6 +170,11 @@ func TestMessages_Unroutable(t *testing.T) {
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stdout, "nothing is bound there for its key")
 	require.NoError(t, m.Ch.QueueBind(queue, "a.*", exchange, false, nil))
+	for _, option := range []string{"--from", "--delay"} {
+		status, _, stderr = m.run("retry", option, "5s")
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, stderr, option+" is for", "it would do nothing here")
+	}
 	status, _, stderr = m.run("retry", "--exchange", exchange)
 	require.Equal(t, exitOK, status, stderr)
 	got = <-in

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -33,12 +33,14 @@ func (c *retryCmd) Help() string {
 // Run sends the messages one after the other.
 func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
-		client.From = c.From
+		if client.From = c.From; c.From != "" && !client.Parked() {
+			return errors.New("--from is for a queue of parked messages: name it first")
+		}
 		if c.Delay != nil {
 			if *c.Delay < 0 {
 				return errors.New("--delay is negative")
 			}
-			if !strings.Contains(client.Queue(), ".serve.parked.") {
+			if attempt.BackOf(client.Queue()) == "" {
 				return errors.New("--delay is for the messages that delayer serve has parked: others wait as they did, or not at all")
 			}
 			client.NewDelay = time.Duration(*c.Delay).String()

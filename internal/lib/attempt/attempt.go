@@ -118,16 +118,23 @@ func Parked(d *amqp091.Delivery, now time.Time) (s State, ok bool) {
 	return read(t, now), true
 }
 
-// Belongs reports whether parked is, by its name, the queue of what is parked of queue:
-//
-//	<queue>.parked              as package retry names it
-//	<prefix>.serve.parked.<x>   of <prefix>.serve.back.<x>, as delayer serve does
-//
-// Only then a header is believed that says a message was parked of queue. Otherwise a publisher
-// could have an operator's retry send a message to any queue.
+// ParkedQueue is where package retry parks the messages of a queue, unless it is told otherwise.
+func ParkedQueue(queue string) string { return queue + ".parked" }
+
+// BackOf is the queue from which delayer serve parks messages into a queue <prefix>.serve.parked.<x>:
+// <prefix>.serve.back.<x>. Of any other queue it is "".
+func BackOf(parked string) string {
+	if prefix, entry, is := strings.Cut(parked, ".serve.parked."); is {
+		return prefix + ".serve.back." + entry
+	}
+	return ""
+}
+
+// Belongs reports whether parked is, by its name, the queue of what is parked of queue. Only then
+// is a header believed that says a message was parked of queue. Otherwise a publisher could have an
+// operator's retry send a message to any queue.
 func Belongs(parked, queue string) bool {
-	prefix, entry, is := strings.Cut(parked, ".serve.parked.")
-	return parked == queue+".parked" || is && queue == prefix+".serve.back."+entry
+	return parked == ParkedQueue(queue) || queue != "" && queue == BackOf(parked)
 }
 
 // Seen returns the delivery as a handler is to see it: as it was at the first attempt. d is not

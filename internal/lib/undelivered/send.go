@@ -88,7 +88,7 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 		return "it has no header " + attempt.Header + ", so it is not known where it was read: export and purge it", nil
 	case s.client.Parked() && !m.believed():
 		return fmt.Sprintf("it says that it failed in queue %.120q, and this is not %.120q: a publisher may have written that. If it is right, retry with --from",
-			m.Parked.Queue, m.Parked.Queue+".parked"), nil
+			m.Parked.Queue, attempt.ParkedQueue(m.Parked.Queue)), nil
 	case s.client.Parked():
 		return "", nil
 	case !m.Ours:
