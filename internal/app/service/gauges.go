@@ -140,13 +140,19 @@ func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 		if err != nil {
 			return nil, err
 		}
+		harm := 0
 		for _, p := range found {
-			if p.Kind == "unknown" { // a number would say that the others are all
-				return nil, errors.New(p.String())
+			if p.Kind == "unknown" {
+				err = errors.New(p.String())
+			} else {
+				harm++
 			}
 		}
+		if harm == 0 && err != nil { // 0 would say that there is none
+			return nil, err
+		}
 		prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
-		return []prometheus.Metric{gauge(harmful, float64(len(found)), prefix)}, nil
+		return []prometheus.Metric{gauge(harmful, float64(harm), prefix)}, nil
 	}, harmful)
 }
 
