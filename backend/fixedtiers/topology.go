@@ -35,10 +35,6 @@ func (n names) queue(tier time.Duration) string {
 	return n.prefix + "." + objects.DurationName(tier) + ".queue"
 }
 
-func (n names) routeQueue(tier time.Duration) string {
-	return n.route() + "." + objects.DurationName(tier) + ".queue"
-}
-
 // blueprint knows what the broker must hold for the tiers.
 type blueprint struct {
 	names     names
@@ -98,7 +94,7 @@ func (b blueprint) routes() topology.Plan {
 		p = p.Add(b.stage.Copying(after, n.exchange()))
 	}
 	for _, tier := range b.tiers.Waits {
-		p.Queues = append(p.Queues, b.queue(n.routeQueue(tier), tier, after))
+		p.Queues = append(p.Queues, b.queue(n.route()+"."+objects.DurationName(tier)+".queue", tier, after))
 	}
 	return ttl.Optional(p)
 }

@@ -80,7 +80,10 @@ func (w worker) failed(ctx context.Context, m amqp091.Delivery, failure error) e
 	if err != nil {
 		return err // there is no order to record it in; the parked message has it
 	}
-	return setFailure(ctx, w.pool, id, retry.Info(ctx).Number, failure, retry.Last(ctx, failure))
+	// An order that was sent meanwhile is not changed: a message may come twice.
+	_, err = w.pool.Exec(ctx, `UPDATE orders SET attempts = $2, error = $3, state = CASE WHEN $4 THEN 'F' ELSE state END
+		WHERE id = $1 AND state <> 'S'`, id, retry.Info(ctx).Number, failure.Error(), retry.Last(ctx, failure))
+	return err
 }
 
 // client gives up a call long before retry.Config.HandlerTimeout.
@@ -147,11 +150,4 @@ func loadOrder(ctx context.Context, tx pgx.Tx, id int64) (order, error) {
 		return o, retry.Permanent(fmt.Errorf("there is no order %d", id))
 	}
 	return o, err
-}
-
-// setFailure does not change an order that was sent meanwhile: a message may come twice.
-func setFailure(ctx context.Context, pool *pgxpool.Pool, id int64, attempt int, failure error, last bool) error {
-	_, err := pool.Exec(ctx, `UPDATE orders SET attempts = $2, error = $3, state = CASE WHEN $4 THEN 'F' ELSE state END
-		WHERE id = $1 AND state <> 'S'`, id, attempt, failure.Error(), last)
-	return err
 }

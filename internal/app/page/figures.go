@@ -115,7 +115,7 @@ const (
 	paidFor = 100
 )
 
-// A question keeps the last answer of the broker. It is asked again only when somebody looks.
+// A question keeps the last answer of the broker. It is asked again only when the page is.
 type question[T any] struct {
 	ask func(context.Context) (T, error)
 	now func() time.Time

@@ -220,8 +220,8 @@ func (a order) pick(m *item) bool {
 
 const nothingDone = "Nothing was done."
 
-// act asks whether somebody is sure, and begins then. What has the text Find is counted for the
-// question.
+// act asks for a confirmation, and begins once that is given. The question says how many messages
+// have the text Find.
 func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 	queue, ok := p.queue(w, r, v)
 	if !ok {

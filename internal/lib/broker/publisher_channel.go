@@ -87,7 +87,10 @@ func (c *publisherChannel) run() {
 				}
 				c.accepts.Store(false) // its exchange may be gone
 				if lost = !c.serve(o); !lost {
-					c.retiring.Go(o.retire)
+					c.retiring.Go(func() { // it is closed once all its messages are confirmed
+						o.pending.Wait()
+						_ = o.ch.Close() // fails only where it is closed already
+					})
 				}
 				continue
 			}
@@ -279,12 +282,6 @@ func (o *openChannel) nacked() {
 
 // replace lets another channel take its place, at once unless nacked does so soon.
 func (o *openChannel) replace() { o.replacing.Do(func() { close(o.renew) }) }
-
-// retire closes a replaced channel once all its messages are confirmed.
-func (o *openChannel) retire() {
-	o.pending.Wait()
-	_ = o.ch.Close() // fails only where it is closed already
-}
 
 // returned reports whether the broker returned the message with this header. Call it after the
 // confirm: a return always comes before the confirm of its message.

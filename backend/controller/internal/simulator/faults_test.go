@@ -177,7 +177,7 @@ const noticed = 25 * time.Second
 
 func (w *world) setClock(by time.Duration) {
 	excuse := time.Minute
-	if by > 0 { // who has not noticed that writes where it is found only when all are looked at again
+	if by > 0 { // a process that has not noticed writes where only a look at all slots finds it
 		excuse = brokertime.NoticedWithin + noticed
 		w.clock.settled, w.clock.forward = w.clock.forward, w.clock.forward+by
 		w.clock.stepped = w.now + brokertime.NoticedWithin

@@ -230,7 +230,7 @@ type clock struct {
 	offset  time.Duration // by all steps
 	forward time.Duration // by the steps forward,
 	settled time.Duration // and by those before the last,
-	stepped time.Duration // until when somebody may not have noticed that one
+	stepped time.Duration // until when a process may not have noticed the last one
 }
 
 // noticed is by how much the clock was set forward in steps that everybody has noticed.

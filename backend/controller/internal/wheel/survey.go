@@ -146,13 +146,6 @@ func (m *Machine) Counted(now Now, s Slot, ready, consumers int, ok bool) {
 	m.countSome()
 }
 
-// head ends a visit between turns: a message of the next turn is behind all that was left.
-func (m *Machine) head(msg *Message) {
-	v := msg.visit
-	v.ending, v.aside = true, append(v.aside, msg)
-	m.readUntil(v.slot, v.turn.Number)
-}
-
 // readUntil notes that all turns of a slot before this one have been read.
 func (m *Machine) readUntil(s Slot, number int64) {
 	m.read[s] = max(m.read[s], number)

@@ -92,7 +92,9 @@ func (m *Machine) decide(now Now, msg *Message) {
 	due := msg.Due.Time()
 	switch v := msg.visit; {
 	case v.resting && !due.Before(m.cfg.Wheel.begin(v.turn)) && len(msg.used) == 0: // else it would go back as it was
-		m.head(msg)
+		// The visit ends between turns: a message of the next is behind all that was left.
+		v.ending, v.aside = true, append(v.aside, msg)
+		m.readUntil(v.slot, v.turn.Number)
 	case m.holds(now, msg, left):
 		if msg.Ticket || msg.Kind == Change {
 			for level := range m.cfg.Wheel { // marks are written where a change of it may be

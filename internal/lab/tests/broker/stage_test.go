@@ -50,8 +50,8 @@ func (b *repaired) all(n int) {
 	}
 }
 
-// TestStage_PublisherRestarted: while no Delayer is open, somebody takes away what leads messages for
-// an exchange on. The next Delayer knows no destination.
+// TestStage_PublisherRestarted: while no Delayer is open, the bindings that lead messages to an
+// exchange are removed. The next Delayer knows no destination.
 func TestStage_PublisherRestarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		unrouted bool // there are messages too that the exchange does not route
