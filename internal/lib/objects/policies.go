@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -138,10 +139,9 @@ func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan)
 	return a, m.exchanges(ctx, p, &a, byName)
 }
 
-// exchanges asks for the exchanges that a policy could harm, those without an alternate exchange,
-// one by one. A list of exchanges would count what waits in those of the plugin, message by
-// message: that takes seconds, and gigabytes (plugin issue 228). A sound one of ours is asked for
-// once in ten minutes.
+// exchanges asks for the exchanges one by one. A list of them would count what waits in those of
+// the plugin, message by message: that takes seconds, and gigabytes (plugin issue 228). One that is
+// the plugin's, or has an alternate exchange, is asked for once in ten minutes while it is sound.
 //
 // The API tells a user with the tag monitoring the name of an exchange's policy, and a policymaker
 // what that sets. A queue tells everybody what its policy sets. Operator policies do not apply to
@@ -150,7 +150,7 @@ func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan, a *Policies,
 	const rarely = 10 * time.Minute
 	a.Exchanges, a.Hidden = map[string]Policy{}, map[string]string{}
 	for _, x := range p.Exchanges {
-		if x.Alternate != "" || time.Since(m.sound[x.Name]) < rarely {
+		if time.Since(m.sound[x.Name]) < rarely {
 			continue
 		}
 		var it item
@@ -173,7 +173,7 @@ func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan, a *Policies,
 			policies[it.Policy] = one.Definition
 		}
 		a.Exchanges[x.Name] = policies[it.Policy]
-		if x.DelayedKind != "" && a.Exchanges[x.Name]["alternate-exchange"] == nil {
+		if (x.DelayedKind != "" || x.Alternate != "") && len(exchangeHarm(x, a.Exchanges[x.Name])) == 0 {
 			m.sound[x.Name] = time.Now()
 		}
 	}
@@ -208,15 +208,7 @@ func Harm(p topology.Plan, a Policies) []Difference {
 			found = append(found, Difference{IsUnknown, describe("exchange", x.Name), fmt.Sprintf(
 				"policy %q applies to it, and the user of management may not see what that sets: give the user the tag policymaker too, or keep the policy from our names", policy)})
 		}
-		if d := a.Exchanges[x.Name]; d["alternate-exchange"] != nil && x.Alternate == "" {
-			effect := "take messages that must be returned"
-			if x.DelayedKind != "" {
-				effect = "get a copy of every delayed message at once"
-			}
-			found = append(found, Difference{
-				Kind: IsHarmed, Object: describe("exchange", x.Name), Detail: "a policy sets alternate-exchange, which would " + effect,
-			})
-		}
+		found = append(found, exchangeHarm(x, a.Exchanges[x.Name])...)
 	}
 	for _, q := range p.Queues {
 		found = append(found, queueHarm(q, a.Queues[q.Name])...)
@@ -224,10 +216,58 @@ func Harm(p topology.Plan, a Policies) []Difference {
 	return slices.Compact(found)
 }
 
+// harmless are the policy keys that neither change which messages a queue or an exchange of ours
+// has, nor make a message that was never delivered late. Those of ha and streams concern other
+// types. The last five concern what a consumer has: it comes again, or later.
+var harmless = []string{
+	"dead-letter-strategy", "queue-mode", "queue-version", "max-in-memory-length", "max-in-memory-bytes",
+	"queue-leader-locator", "queue-master-locator", "initial-cluster-size", "target-group-size",
+	"ha-mode", "ha-params", "ha-promote-on-failure", "ha-promote-on-shutdown", "ha-sync-batch-size", "ha-sync-mode",
+	"routing-key", "max-age", "stream-max-segment-size-bytes", "stream-filter-size-bytes",
+	"delayed-retry-type", "delayed-retry-min", "delayed-retry-max", "consumer-timeout", "consumer-disconnected-timeout",
+}
+
+// harmful are those that exchangeHarm and queueHarm check.
+var harmful = []string{
+	"message-ttl", "expires", "max-length", "max-length-bytes", "overflow", "delivery-limit",
+	"dead-letter-exchange", "dead-letter-routing-key", "alternate-exchange", "shards-per-node",
+}
+
+// keyHarm checks what concerns every object: federation, and keys whose effect is not known.
+func keyHarm(object string, d Policy) (found []Difference) {
+	for _, key := range slices.Sorted(maps.Keys(d)) {
+		switch {
+		case strings.HasPrefix(key, "federation-upstream"):
+			found = append(found, Difference{IsHarmed, object, fmt.Sprintf("a policy sets %s to %v, which would bring it messages of other brokers", key, d[key])})
+		case !slices.Contains(harmless, key) && !slices.Contains(harmful, key):
+			found = append(found, Difference{IsUnknown, object, fmt.Sprintf(
+				"a policy sets %s, and this version does not know what that does to messages: keep the policy from our names", key)})
+		}
+	}
+	return found
+}
+
+// exchangeHarm checks the policy keys that concern an exchange.
+func exchangeHarm(x topology.Exchange, d Policy) []Difference {
+	object := describe("exchange", x.Name)
+	found := keyHarm(object, d)
+	if d["shards-per-node"] != nil { // whatever its type is
+		found = append(found, Difference{IsHarmed, object, "a policy sets shards-per-node, which would bind queues to it that keep copies of messages"})
+	}
+	if d["alternate-exchange"] != nil && x.Alternate == "" {
+		effect := "take messages that must be returned"
+		if x.DelayedKind != "" {
+			effect = "get a copy of every delayed message at once"
+		}
+		found = append(found, Difference{IsHarmed, object, "a policy sets alternate-exchange, which would " + effect})
+	}
+	return found
+}
+
 // queueHarm checks the policy keys that win over the arguments of a queue, or are combined with
 // them.
 func queueHarm(q topology.Queue, d Policy) []Difference {
-	var found []Difference
+	found := keyHarm(describe("queue", q.Name), d)
 	bad := func(key, effect string) {
 		found = append(found, Difference{
 			Kind: IsHarmed, Object: describe("queue", q.Name),

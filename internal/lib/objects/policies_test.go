@@ -104,13 +104,12 @@ func TestProblems_ListsNoExchanges(t *testing.T) {
 			require.Len(t, found, problems)
 			require.Equal(t, want, api.exchanges)
 		}
-		look(1, "/p.in", "/p.gone", "/p.plugin")
+		look(1, "/p.in", "/p.gone", "/p.plugin", "/p.safe")
 		look(1, "/p.in", "/p.gone")
 		time.Sleep(10 * time.Minute)
 		api.harmed = true
-		for range 2 {
-			look(2, "/p.in", "/p.gone", "/p.plugin")
-		}
+		look(2, "/p.in", "/p.gone", "/p.plugin", "/p.safe")
+		look(2, "/p.in", "/p.gone", "/p.plugin")
 		api.harmed = false
 		look(1, "/p.in", "/p.gone", "/p.plugin")
 		look(1, "/p.in", "/p.gone")
@@ -199,6 +198,11 @@ func TestHarm(t *testing.T) {
 		"alternate of the plugin":      {"p.plugin", `{"alternate-exchange": "x"}`, []string{"get a copy of every delayed message at once"}},
 		"alternate, argument wins":     {"p.delivery", `{"alternate-exchange": "x"}`, nil},
 		"of a later version":           {"p.wait", `{"queue-leader-locator": "balanced", "max-age": "7d"}`, nil},
+		"not known":                    {"p.wait", `{"new-key": 1}`, []string{`queue "p.wait": a policy sets new-key, and this version does not know`}},
+		"not known, of an exchange":    {"p.delivery", `{"new-key": 1}`, []string{`exchange "p.delivery": a policy sets new-key`}},
+		"federation":                   {"p.delivery", `{"federation-upstream-set": "all"}`, []string{"federation-upstream-set to all, which would bring it messages"}},
+		"shards":                       {"p.delivery", `{"shards-per-node": 2, "routing-key": "1"}`, []string{"shards-per-node, which would bind queues"}},
+		"federation of a queue":        {"p.wait", `{"federation-upstream": "x"}`, []string{"federation-upstream to x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Policy

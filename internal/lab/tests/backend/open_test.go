@@ -21,7 +21,7 @@ import (
 // that need either would otherwise boot a node each.
 func TestMain(m *testing.M) {
 	rabbittest.Main(m, rabbit.Options{
-		Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management"},
+		Plugins: []string{rabbittest.DelayedMessages, "rabbitmq_management", "rabbitmq_federation", "rabbitmq_sharding"},
 		Args:    rabbit.DeadLetterRetry(10 * time.Second),
 	})
 }

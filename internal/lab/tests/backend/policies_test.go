@@ -15,6 +15,8 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // setPolicy sets a policy on all names of a prefix, until it is lifted or the test ends.
@@ -105,7 +107,7 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 		}
 		return found
 	}
-	lift := setPolicy(t, b, cfg.Prefix, `{"max-length":1000000,"alternate-exchange":"x"}`)
+	lift := setPolicy(t, b, cfg.Prefix, `{"max-length":1000000,"alternate-exchange":"x","federation-upstream":"x"}`)
 	_, err := b.Ctl(within(t), "set_operator_policy", cfg.Prefix, "^"+cfg.Prefix, `{"message-ttl":60000,"expires":86400000}`, "--apply-to", "queues")
 	require.NoError(t, err)
 	_, err = backend.Open(within(t), cfg)
@@ -117,6 +119,8 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 		`queue "PREFIX.ladder.wait.400ms": a policy sets expires to 8.64e+07`,
 		`queue "PREFIX.ladder.wait.400ms": a policy sets max-length to 1e+06`,
 		`exchange "PREFIX.ladder.enter": a policy sets alternate-exchange`,
+		`exchange "PREFIX.delivery": a policy sets federation-upstream to x, which would bring it messages of other brokers`,
+		`queue "PREFIX.ladder.wait.400ms": a policy sets federation-upstream`,
 	} {
 		require.Contains(t, found, strings.Replace(want, "PREFIX", cfg.Prefix, 1))
 	}
@@ -157,4 +161,33 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 	cfg.Management = ""
 	_, err = backend.Verify(context.Background(), cfg)
 	require.ErrorIs(t, err, delayer.ErrConfig)
+}
+
+// TestPolicies_Keys: each key that this series takes in a policy, its plugins' included, is one
+// whose effect is known.
+func TestPolicies_Keys(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.HasPlugin("rabbitmq_sharding") || !b.HasPlugin("rabbitmq_federation") {
+		rabbittest.Skipf(t, "needs a broker of our own with RabbitMQ's plugins")
+	}
+	ask := func(expression string) (answer []string) {
+		said, err := b.Ctl(within(t), "eval", `io:format("~s", [lists:join(",", lists:usort(`+expression+`))]).`)
+		require.NoError(t, err)
+		answer = strings.Split(strings.TrimSuffix(strings.TrimSpace(said), "ok"), ",")
+		require.Greater(t, len(answer), 1, said)
+		return answer
+	}
+	const registered = `{Key, Module} <- rabbit_registry:lookup_all(policy_validator) ++ rabbit_registry:lookup_all(operator_policy_validator)`
+	shipped := ask(`[filename:basename(File, ".beam") || Folder <- string:tokens(rabbit_plugins:plugins_dir(), ":"), ` +
+		`File <- filelib:wildcard(Folder ++ "/*/ebin/*.beam"), ` +
+		`{ok, {_, [{attributes, All}]}} <- [beam_lib:chunks(File, [attributes])], ` +
+		`{Is, Of} <- All, Is =:= behaviour orelse Is =:= behavior, lists:member(rabbit_policy_validator, Of)]`)
+	require.Subset(t, ask(`[atom_to_list(Module) || `+registered+`]`), shipped, "a plugin that has keys is not enabled")
+	plan := topology.Plan{Exchanges: []topology.Exchange{{Name: "name"}}, Queues: []topology.Queue{{Name: "name"}}}
+	for _, key := range ask(`[atom_to_list(Key) || ` + registered + `]`) {
+		set := map[string]objects.Policy{"name": {key: "x"}}
+		_, unknown := objects.Unknown(objects.Harm(plan, objects.Policies{Queues: set, Exchanges: set}))
+		require.Empty(t, unknown, "say in package objects what it does, and in docs/security.md")
+	}
 }
