@@ -73,7 +73,7 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		return err
 	})
 	if slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Waiting == nil }) {
-		s.unknown("what waits in the plugin", errors.New("it is in no queue; delayer migrate status --rabbitmqctl counts it"))
+		s.unknown("what waits in the plugin", errors.New("it is in no queue; delayer migrate assess --rabbitmqctl counts it"))
 	}
 }
 

@@ -91,8 +91,5 @@ var examples = map[string][]string{
 	"serve":           {"delayer serve --config delayer.yaml --listen :8080"},
 	"outbox":          {"delayer outbox migrate", "delayer outbox run --config delayer.yaml", "delayer outbox status"},
 	"health":          {"delayer health :8080"},
-	"migrate": {
-		"delayer migrate assess --config delayer.yaml",
-		"delayer migrate status --config delayer.yaml",
-	},
+	"migrate":         {"delayer migrate assess --config delayer.yaml"},
 }

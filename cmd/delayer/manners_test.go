@@ -89,7 +89,7 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"messages ":                    "export list purge retry show",
 		"send --c":                     "--config --content-type",
-		"migrate status --output ":     "json text",
+		"status --output ":             "json table",
 		"migrate switch --yes --mode ": "in-place serve",
 		"completion ":                  "bash fish zsh",
 	} {

@@ -24,11 +24,12 @@ type assessCmd struct{ commonFlags }
 
 // Help says what a script needs.
 func (c *assessCmd) Help() string {
-	return "The exit status is 0 if nothing stands in the way, and 1 if something does, or if the " +
-		"broker could not be asked."
+	return "With --rabbitmqctl it counts what waits in the plugin: the broker reads the plugin's whole " +
+		"table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or " +
+		"if the broker could not be asked."
 }
 
-// Run prints the exchanges of the plugin and a checklist, and fails if something stands in the way.
+// Run prints how far each exchange is, and a checklist. It fails if something stands in the way.
 func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
 	m, err := c.reach(ctx)
 	if err != nil {
@@ -50,10 +51,10 @@ func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	var tables []node.Table
-	if m.node != nil && len(q.Delayed) > 0 {
+	if m.node != nil {
 		q.Asked = true
 		tables, err = m.node.Pending(ctx)
-		if errors.Is(err, node.ErrUnreached) {
+		if q.Unreached = errors.Is(err, node.ErrUnreached); q.Unreached {
 			q.Unseen = append(q.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
 		} else if err != nil {
 			return err
@@ -92,26 +93,26 @@ func waiting(tables []node.Table, vhost string) map[string]wait {
 
 func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) error {
 	fmt.Fprintf(out, "RabbitMQ %s, %s, vhost %q\n", q.Version, cli.Count(len(q.Nodes), "node"), q.Vhost)
-	if len(q.Delayed) == 0 {
-		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message: there is nothing "+
-			"to migrate (another vhost? it is the one of the URL)")
+	steps := assess.Steps(q, func(exchange string) bool { return waits[exchange].rows == 0 })
+	if len(steps) == 0 {
+		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message, and no migration of this prefix: "+
+			"there is nothing to migrate (another vhost? it is the one of the URL)")
 		return err
 	}
 	fmt.Fprintln(out)
-	t, now := cli.NewTable("EXCHANGE", "TYPE", "PENDING", "LAST DUE", "PUBLISHED", "BINDINGS"), time.Now()
-	for _, d := range q.Delayed {
+	t, now := cli.NewTable("EXCHANGE", "TYPE", "MODE", "PENDING", "LAST DUE", "NEXT"), time.Now()
+	for _, s := range steps {
 		pending, due := "?", "-"
-		switch w := waits[d.Name]; {
+		switch w := waits[s.Exchange]; {
 		case q.Asked:
 			pending = strconv.Itoa(w.rows)
 			if w.rows > 0 {
 				due = cli.Ago(w.latest, now)
 			}
-		case d.Pending != nil: // of one node
-			pending = strconv.FormatInt(*d.Pending, 10) + "+"
+		case s.Pending != nil: // of one node
+			pending = strconv.FormatInt(*s.Pending, 10) + "+"
 		}
-		t.Add(cli.Shown(d.Name), d.DelayedType(), pending, due,
-			fmt.Sprintf("%.1f/s", d.Rate), strconv.Itoa(len(d.Out)+len(d.In)))
+		t.Add(cli.Shown(s.Exchange), s.Type, cli.OrDash(string(s.Mode)), pending, due, s.Next)
 	}
 	return t.Write(out)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
-	"github.com/delayer-go/delayer/internal/app/migration/node"
 )
 
 // evacuateCmd is `delayer migrate evacuate`.
@@ -20,7 +19,6 @@ type evacuateCmd struct {
 	commonFlags
 	Exchange []string      `sep:"none" placeholder:"NAME" help:"Only what waits for this exchange. May be repeated. Default: all of the vhost."`
 	Leave    time.Duration `default:"5m" help:"Leave to the plugin what is due within this time (default ${default})."`
-	DryRun   bool          `help:"Say what waits, and move nothing."`
 }
 
 func (c *evacuateCmd) Validate() error {
@@ -48,13 +46,6 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 		Nodes: m.node, Broker: m.settings.BrokerOptions("evacuate"), Prefix: m.settings.Prefix, Vhost: m.vhost,
 		Exchanges: c.Exchange, Leave: c.Leave,
 	}
-	if c.DryRun {
-		tables, err := j.Pending(ctx)
-		if err != nil && !errors.Is(err, node.ErrUnreached) {
-			return err
-		}
-		return errors.Join(c.printTables(s.Out, tables), err)
-	}
 	opening, cancel := c.Within(ctx)
 	j.Delayer, err = flags.OpenBriefly(opening, m.cfg)
 	cancel()
@@ -81,34 +72,6 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	return errors.Join(c.print(s.Out, account), err)
 }
 
-func (c *evacuateCmd) printTables(out io.Writer, tables []node.Table) error {
-	t, now, total := cli.NewTable("NODE", "EXCHANGE", "PENDING", "FIRST DUE", "LAST DUE"), time.Now(), 0
-	for _, table := range tables {
-		for _, w := range table.Exchanges {
-			t.Add(table.Node, cli.Shown(w.Exchange), fmt.Sprint(w.Rows), cli.Ago(w.Earliest, now), cli.Ago(w.Latest, now))
-			total += w.Rows
-		}
-		if len(table.Exchanges) == 0 {
-			t.Add(table.Node, "-", "0", "-", "-")
-		}
-	}
-	if err := t.Write(out); err != nil {
-		return err
-	}
-	if total == 0 {
-		c.printNothing(out)
-	}
-	_, err := fmt.Fprintf(out, "\n%s in the plugin. What is due within %v would stay there; the rest would be moved.\n", cli.Count(total, "message"), c.Leave)
-	return err
-}
-
-// printNothing helps whose exchange is mistyped.
-func (c *evacuateCmd) printNothing(out io.Writer) {
-	if len(c.Exchange) > 0 {
-		fmt.Fprintf(out, "nothing waits for %q (is --exchange right?)\n", c.Exchange)
-	}
-}
-
 func (c *evacuateCmd) print(out io.Writer, a evacuate.Account) error {
 	t := cli.NewTable("MESSAGES", "")
 	for _, row := range []struct {
@@ -128,8 +91,8 @@ func (c *evacuateCmd) print(out io.Writer, a evacuate.Account) error {
 	if err := t.Write(out); err != nil {
 		return err
 	}
-	if a.Before == 0 {
-		c.printNothing(out)
+	if a.Before == 0 && len(c.Exchange) > 0 {
+		fmt.Fprintf(out, "nothing waits for %q (is --exchange right?)\n", c.Exchange)
 	}
 	for _, why := range slices.Sorted(maps.Keys(a.Left)) {
 		fmt.Fprintf(out, "%d stay: %s\n", a.Left[why], why)

@@ -23,11 +23,10 @@ import (
 
 // Command is `delayer migrate`.
 type Command struct {
-	Assess   assessCmd   `cmd:"" help:"1. Look at what there is, and say what is to be decided and what stands in the way. It changes nothing."`
+	Assess   assessCmd   `cmd:"" help:"1. Say how far each exchange is, what is to be decided, and what stands in the way. It changes nothing."`
 	Switch   switchCmd   `cmd:"" help:"2. Let the exchange change hands, in place or to delayer serve. What waits in the plugin is still delivered."`
 	Evacuate evacuateCmd `cmd:"" help:"3. Move what waits in the plugin to the new backend, now. It may be stopped, or killed, and run again. Or wait."`
 	Retire   retireCmd   `cmd:"" help:"4. Prove that the plugin is not needed for an exchange any more, and delete the record of the migration."`
-	Status   statusCmd   `cmd:"" help:"At any time: show how far each exchange is, and what is next."`
 	Rollback rollbackCmd `cmd:"" help:"Until step 4: make the exchange the plugin's again."`
 }
 

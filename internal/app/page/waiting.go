@@ -130,7 +130,7 @@ func partOf(b status.Backend, now time.Time) waitingPart {
 	}
 	switch {
 	case b.Waiting == nil:
-		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate status counts them."
+		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate assess counts them."
 	case p.Slots:
 		p.Head = "due"
 		p.Says = fmt.Sprintf("%s in %d of %s. A slot is a queue for a stretch of time. What was cancelled is counted until its slot is read.",

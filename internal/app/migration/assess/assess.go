@@ -24,6 +24,8 @@ type Question struct {
 	Limits  delayer.Limits // of the configuration
 	Quorum  bool           // the configuration wants quorum queues
 	Asked   bool           // rabbitmqctl was run
+
+	Unreached bool // by rabbitmqctl, some nodes
 }
 
 // A Level says how much a finding matters.
@@ -59,16 +61,14 @@ func Assess(q Question) []Finding {
 		for _, d := range q.Delayed {
 			f.exchange(q, d)
 		}
-		f.shovels(q)
 		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when "+
 			"they start get 406 PRECONDITION_FAILED after the switch, "+
 			"and 503 once the plugin is disabled. The broker does not show which do",
 			"before the switch, let them declare it passively, or not at all")
 	}
 	for _, x := range q.Exchanges {
-		if r, is, err := record.Of(q.Prefix, x); is || err != nil {
-			f.add(Note, fmt.Sprintf("exchange %q", string(r.Exchange)), "its migration has begun",
-				"delayer migrate status")
+		if _, _, err := record.Of(q.Prefix, x); err != nil {
+			f.add(Note, "migrations", err.Error(), "")
 		}
 	}
 	for _, u := range q.Unseen {
@@ -76,6 +76,48 @@ func Assess(q Question) []Finding {
 	}
 	slices.SortStableFunc(f, func(f, g Finding) int { return int(f.Level) - int(g.Level) })
 	return f
+}
+
+// A Step is how far an exchange is.
+type Step struct {
+	Exchange, Type string
+	Mode           record.Mode // "" before the switch
+	Pending        *int64      // on the node that answered; nil if the broker does not say
+	Next           string
+}
+
+// Steps are those of the exchanges that have a record, and then of the plugin's without one. empty
+// says, where rabbitmqctl was run, whether nothing waits for an exchange.
+func Steps(q Question, empty func(exchange string) bool) (steps []Step) {
+	recorded := map[string]bool{}
+	for _, marker := range q.Exchanges {
+		r, is, _ := record.Of(q.Prefix, marker)
+		if !is {
+			continue
+		}
+		s := Step{Exchange: string(r.Exchange), Type: "-", Mode: r.Mode, Next: "declare it, or let it be: it does not exist any more"}
+		recorded[s.Exchange] = true
+		for _, x := range q.Exchanges {
+			switch {
+			case x.Name != s.Exchange:
+				continue
+			case x.Delayed():
+				s.Next = "switch --mode " + string(r.Mode) + " again, or rollback: it was interrupted"
+			case q.Asked && !q.Unreached && empty(x.Name):
+				s.Next = "retire"
+			default:
+				s.Next = "wait or evacuate, then retire"
+			}
+			s.Type = x.Type
+		}
+		steps = append(steps, s)
+	}
+	for _, d := range q.Delayed {
+		if !recorded[d.Name] {
+			steps = append(steps, Step{Exchange: d.Name, Type: d.DelayedType(), Pending: d.Pending, Next: "switch"})
+		}
+	}
+	return steps
 }
 
 // atLeast compares the series of a version. One that cannot be read is new.
@@ -152,9 +194,6 @@ func (f *findings) theSwitch(q Question) {
 	case q.Enabled(inventory.Khepri) && !atLeast(q.Version, 4, 0):
 		f.add(Blocker, "switch", "RabbitMQ "+q.Version+" has an early Khepri, in which no exchange "+
 			"can be switched", "upgrade to 4.0, 4.1 or 4.2")
-	default:
-		f.add(Note, "switch", "it takes one transaction on a node: nothing is lost, and no "+
-			"publisher sees an error", "")
 	}
 }
 
@@ -196,17 +235,11 @@ func (f *findings) configuration(q Question) {
 // exchange is about what an exchange of the plugin is, and is to others.
 func (f *findings) exchange(q Question, d inventory.Delayed) {
 	about := fmt.Sprintf("exchange %q", d.Name)
-	if to := alternate(d.Exchange); to != "" {
+	if to, _ := d.Arguments["alternate-exchange"].(string); to != "" {
 		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives "+
 			"a copy of every delayed message at once; "+
 			"after the switch only unroutable messages go there", to),
 			"see whether a consumer counts on those copies")
-	}
-	for _, x := range q.Exchanges {
-		if alternate(x) == d.Name {
-			f.add(Note, about, fmt.Sprintf("it is the alternate exchange of %q; it stays so, as the "+
-				"switch keeps the name", x.Name), "")
-		}
 	}
 	if len(d.In) > 0 {
 		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is "+
@@ -232,33 +265,10 @@ func (f *findings) exchange(q Question, d inventory.Delayed) {
 			"for a topic exchange of the plugin. What still waits is delivered after the switch",
 			"switch it soon; a rollback makes it drop again")
 	}
-	if len(d.Out)+len(d.In) == 0 {
-		f.add(Note, about, "nothing is bound to it: what is due is dropped, before and after", "")
-	}
 	if d.Policy != "" {
 		f.add(Note, about, fmt.Sprintf("policy %q applies to it, and will. If it federates the "+
 			"exchange, its link is closed and opened", d.Policy),
 			"look at the link after the switch: rabbitmqctl federation_status")
-	}
-}
-
-// alternate is the alternate exchange of x by argument, or "".
-func alternate(x inventory.Exchange) string {
-	name, _ := x.Arguments["alternate-exchange"].(string)
-	return name
-}
-
-// shovels are others that move messages from or to an exchange of the plugin.
-func (f *findings) shovels(q Question) {
-	for _, s := range q.Shovels {
-		for _, d := range q.Delayed {
-			if d.Name == s.TargetExchange {
-				f.add(Warning, fmt.Sprintf("shovel %q", s.Name),
-					fmt.Sprintf("it publishes to exchange %q: an x-delay of its messages is delayed "+
-						"by delayer serve alone", d.Name),
-					"take --mode serve, or move the shovel's target")
-			}
-		}
 	}
 }
 

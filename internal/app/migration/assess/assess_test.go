@@ -58,23 +58,21 @@ func TestAssess(t *testing.T) {
 		"it has 1 delay only":                            {Warning, func(q *Question) { q.Limits.Tiers = []time.Duration{time.Hour} }},
 		"equal delays do not keep their order":           {Note, func(q *Question) { q.Limits.Ordered = false }},
 		`it has alternate exchange "y"`:                  {Warning, func(q *Question) { q.Delayed[0].Arguments["alternate-exchange"] = "y" }},
-		`it is the alternate exchange of "y"`: {Note, func(q *Question) {
-			q.Exchanges = append(q.Exchanges, inventory.Exchange{Name: "y", Arguments: amqp091.Table{"alternate-exchange": "x"}})
-		}},
-		"other exchanges lead to it":               {Note, func(q *Question) { q.Delayed[0].In = q.Delayed[0].Out }},
-		"It cannot be switched to delayer serve":   {Warning, func(q *Question) { q.Delayed[0].Durable = false }},
-		"it is auto-delete":                        {Warning, func(q *Question) { q.Delayed[0].AutoDelete = true }},
-		`its x-delayed-type is "x-random"`:         {Blocker, func(q *Question) { q.Delayed[0].Arguments["x-delayed-type"] = "x-random" }},
-		"it drops all that is due":                 {Warning, func(q *Question) { khepri(q, "4.2.0", "enabled"); q.Delayed[0].Arguments["x-delayed-type"] = "topic" }},
-		"nothing is bound to it":                   {Note, func(q *Question) { q.Delayed[0].Out = nil }},
-		`policy "pol" applies to it`:               {Note, func(q *Question) { q.Delayed[0].Policy = "pol" }},
-		`shovel "s": it publishes to exchange "x"`: {Warning, func(q *Question) { q.Shovels = []inventory.Shovel{{Name: "s", TargetExchange: "x"}} }},
-		"the shovels: could not be seen: why":      {Note, func(q *Question) { q.Unseen = []inventory.Unseen{{What: "the shovels", Why: "why"}} }},
+		"other exchanges lead to it":                     {Note, func(q *Question) { q.Delayed[0].In = q.Delayed[0].Out }},
+		"It cannot be switched to delayer serve":         {Warning, func(q *Question) { q.Delayed[0].Durable = false }},
+		"it is auto-delete":                              {Warning, func(q *Question) { q.Delayed[0].AutoDelete = true }},
+		`its x-delayed-type is "x-random"`:               {Blocker, func(q *Question) { q.Delayed[0].Arguments["x-delayed-type"] = "x-random" }},
+		"it drops all that is due":                       {Warning, func(q *Question) { khepri(q, "4.2.0", "enabled"); q.Delayed[0].Arguments["x-delayed-type"] = "topic" }},
+		`policy "pol" applies to it`:                     {Note, func(q *Question) { q.Delayed[0].Policy = "pol" }},
+		"the feature flags: could not be seen: why":      {Note, func(q *Question) { q.Unseen = []inventory.Unseen{{What: "the feature flags", Why: "why"}} }},
 		"it is off, and the configuration wants quorum": {Blocker, func(q *Question) {
 			q.Quorum = true
 			q.Features = []inventory.Feature{{Name: "quorum_queue", State: "disabled"}}
 		}},
-		`exchange "done": its migration has begun`: {Note, func(q *Question) { q.Exchanges = append(q.Exchanges, marker(t, "done")) }},
+		"is no record of delayer migrate": {Note, func(q *Question) {
+			q.Exchanges = append(q.Exchanges, marker(t, "done"))
+			q.Exchanges[1].Name += "another"
+		}},
 	} {
 		q := ready()
 		c.change(&q)
@@ -88,6 +86,27 @@ func TestAssess(t *testing.T) {
 		assert.Equal(t, 1, found, "%s in %v", says, Assess(q))
 	}
 	assert.Empty(t, Assess(Question{Inventory: inventory.Inventory{Version: "4.3.0"}}), "there is nothing to migrate")
+}
+
+// TestSteps: how far each exchange is, and what is next.
+func TestSteps(t *testing.T) {
+	q := ready()
+	q.Exchanges = append(q.Exchanges, marker(t, "x"), marker(t, "gone"), marker(t, "done"), inventory.Exchange{Name: "done", Type: "topic"})
+	next := func() (list []string) {
+		for _, s := range Steps(q, func(string) bool { return true }) {
+			list = append(list, s.Exchange+" "+s.Type+": "+s.Next)
+		}
+		return list
+	}
+	want := []string{
+		"x x-delayed-message: switch --mode in-place again, or rollback: it was interrupted",
+		"gone -: declare it, or let it be: it does not exist any more", "done topic: retire",
+	}
+	assert.Equal(t, want, next())
+	q.Unreached, want[2] = true, "done topic: wait or evacuate, then retire"
+	assert.Equal(t, want, next())
+	q.Exchanges = q.Exchanges[:1]
+	assert.Equal(t, []string{"x direct: switch"}, next())
 }
 
 // marker is the record of an exchange.

@@ -71,9 +71,9 @@ const (
 	atOnce = 256
 )
 
-// Pending counts what a job selects, by node and exchange. Unreached nodes make an error that is
+// pending counts what a job selects, by node and exchange. Unreached nodes make an error that is
 // node.ErrUnreached, with the others' tables.
-func (j Job) Pending(ctx context.Context) ([]node.Table, error) {
+func (j Job) pending(ctx context.Context) ([]node.Table, error) {
 	tables, err := j.Nodes.Pending(ctx)
 	for i := range tables {
 		tables[i].Exchanges = slices.DeleteFunc(slices.Clone(tables[i].Exchanges), func(w node.Waiting) bool {
@@ -107,7 +107,7 @@ func (j Job) Run(ctx context.Context) (Account, error) {
 		return a, err
 	}
 	defer lock.Release()
-	tables, unreached := j.Pending(ctx)
+	tables, unreached := j.pending(ctx)
 	if unreached != nil && !errors.Is(unreached, node.ErrUnreached) {
 		return a, unreached
 	}
@@ -121,7 +121,7 @@ func (j Job) Run(ctx context.Context) (Account, error) {
 		}
 	}
 	// What was moved does not say what has stayed: the plugin has delivered some meanwhile.
-	tables, err = j.Pending(ctx)
+	tables, err = j.pending(ctx)
 	if errors.Is(err, node.ErrUnreached) {
 		err = nil // those that are named already
 	}

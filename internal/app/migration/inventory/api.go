@@ -157,11 +157,6 @@ type apiExchange struct {
 	Exchange
 	Arguments management.Arguments `json:"arguments"`
 	Pending   *int64               `json:"messages_delayed"` // of the node that answers
-	Stats     struct {
-		In struct {
-			Rate float64 `json:"rate"`
-		} `json:"publish_in_details"`
-	} `json:"message_stats"`
 }
 
 func (x apiExchange) info() Exchange {

@@ -23,7 +23,6 @@ type Inventory struct {
 
 	Exchanges []Exchange // all of the vhost
 	Delayed   []Delayed  // those of the plugin
-	Shovels   []Shovel
 
 	Unseen []Unseen
 }
@@ -52,12 +51,8 @@ func (v *Inventory) Enabled(flag string) bool {
 // Delayed is an exchange of the plugin with what the management API knows of it.
 type Delayed struct {
 	Definition
-	Pending *int64  // on the node that answered; nil if the broker does not say
-	Rate    float64 // messages published to it a second
+	Pending *int64 // on the node that answered; nil if the broker does not say
 }
-
-// A Shovel moves messages to an exchange.
-type Shovel struct{ Name, TargetExchange string }
 
 // Unseen is what the API does not tell this user.
 type Unseen struct{ What, Why string }
@@ -159,7 +154,7 @@ func (a *API) Look(ctx context.Context) (Inventory, error) {
 		if err != nil {
 			return v, err
 		}
-		v.Delayed = append(v.Delayed, Delayed{d, x.Pending, x.Stats.In.Rate})
+		v.Delayed = append(v.Delayed, Delayed{d, x.Pending})
 	}
 	return v, nil
 }
@@ -172,7 +167,6 @@ func (a *API) lookAside(ctx context.Context, v *Inventory) error {
 	}{
 		{"the nodes", a.lookNodes},
 		{"the feature flags", func(ctx context.Context, v *Inventory) error { return a.get(ctx, &v.Features, "feature-flags") }},
-		{"the shovels", a.lookShovels},
 	} {
 		err := aside.look(ctx, v)
 		var e *delayer.Error
@@ -210,22 +204,4 @@ func (a *API) lookNodes(ctx context.Context, v *Inventory) error {
 	}
 	slices.SortFunc(v.Nodes, func(n, m Node) int { return cmp.Compare(n.Name, m.Name) })
 	return nil
-}
-
-// lookShovels reads dynamic shovels. A broker without that plugin has none.
-func (a *API) lookShovels(ctx context.Context, v *Inventory) error {
-	var found []struct {
-		Name  string `json:"name"`
-		Value struct {
-			Target string `json:"dest-exchange"`
-		} `json:"value"`
-	}
-	err := a.get(ctx, &found, "parameters", "shovel", a.vhost)
-	if errors.Is(err, delayer.ErrNotFound) {
-		return nil
-	}
-	for _, s := range found {
-		v.Shovels = append(v.Shovels, Shovel{s.Name, s.Value.Target})
-	}
-	return err
 }

@@ -152,7 +152,7 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if !found {
-		return Result{}, s.fail("rollback", "delayer migrate status shows what there is",
+		return Result{}, s.fail("rollback", "delayer migrate assess shows what there is",
 			"it has no record: nothing was switched, or it was rolled back or retired")
 	}
 	change := s.reshaping(r, node.Delayed)

@@ -175,7 +175,7 @@ func TestLook(t *testing.T) {
 		require.NotEqual(t, assess.Blocker, f.Level, f)
 		says += f.String()
 	}
-	require.Contains(t, says, `it is the alternate exchange of "front"`)
+	require.Contains(t, says, `it has alternate exchange "amq.fanout"`)
 	require.Eventually(t, func() bool { // the API learns a few seconds after the start what runs
 		v, err := api.Look(t.Context())
 		return err == nil && v.Nodes[0].Plugin != ""
