@@ -19,8 +19,6 @@
 // outside the transaction, such as a call of another service, may happen twice: do it last, or make
 // it idempotent by the same id.
 //
-// [Memory] knows only what this process has handled. It suits tests.
-//
 // # Ids
 //
 // The id is the message's MessageId, or else the id in Delayer's header. Set a MessageId: it stays

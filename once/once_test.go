@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/once"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errFailed = errors.New("failed")
 
@@ -38,20 +33,21 @@ func TestID(t *testing.T) {
 	}
 }
 
-func TestHandler_NoID(t *testing.T) {
-	h := once.Handler(once.NewMemory(time.Hour), func(context.Context, once.NoTx, amqp091.Delivery) error {
-		t.Error("it ran")
+// store is one whose marks are in a map.
+type store map[string]bool
+
+func (s store) Do(ctx context.Context, id string, f func(context.Context, int) error) error {
+	if s[id] {
 		return nil
-	})
-	err := h(t.Context(), amqp091.Delivery{Exchange: "orders", RoutingKey: "paid"})
-	require.ErrorIs(t, err, once.ErrNoID)
-	require.ErrorContains(t, err, `from exchange "orders" with key "paid"`)
-	require.ErrorContains(t, err, "set MessageId")
+	}
+	err := f(ctx, len(s))
+	s[id] = err == nil
+	return err
 }
 
-func TestMemory_SucceedsOnce(t *testing.T) {
+func TestHandler(t *testing.T) {
 	runs, outcome := 0, errFailed
-	h := once.Handler(once.NewMemory(time.Hour), func(context.Context, once.NoTx, amqp091.Delivery) error {
+	h := once.Handler(store{}, func(context.Context, int, amqp091.Delivery) error {
 		runs++
 		return outcome
 	})
@@ -61,66 +57,9 @@ func TestMemory_SucceedsOnce(t *testing.T) {
 	require.NoError(t, h(t.Context(), d), "after a failure it runs again")
 	require.NoError(t, h(t.Context(), d))
 	assert.Equal(t, 2, runs)
-}
-
-func TestMemory_PanicIsNoSuccess(t *testing.T) {
-	store := once.NewMemory(time.Hour)
-	assert.Panics(t, func() {
-		_ = store.Do(t.Context(), "m", func(context.Context, once.NoTx) error { panic("no") })
-	})
-	ran := false
-	require.NoError(t, store.Do(t.Context(), "m", func(context.Context, once.NoTx) error { ran = true; return nil }))
-	assert.True(t, ran)
-}
-
-func TestMemory_DuplicateWaitsForTheOutcome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := once.NewMemory(time.Hour)
-		runs, outcome, release := 0, errFailed, make(chan struct{})
-		do := func(ctx context.Context) <-chan error {
-			ended := make(chan error, 1)
-			go func() {
-				ended <- store.Do(ctx, "m", func(context.Context, once.NoTx) error {
-					runs++
-					<-release
-					return outcome
-				})
-			}()
-			synctest.Wait()
-			return ended
-		}
-		first, second := do(t.Context()), do(t.Context())
-		ctx, cancel := context.WithCancel(t.Context())
-		third := do(ctx)
-		assert.Equal(t, 1, runs)
-		cancel()
-		require.ErrorIs(t, <-third, context.Canceled)
-
-		release <- struct{}{}
-		require.ErrorIs(t, <-first, errFailed)
-		synctest.Wait()
-		assert.Equal(t, 2, runs, "the first has failed: the second runs")
-		outcome = nil
-		fourth := do(t.Context())
-		release <- struct{}{}
-		require.NoError(t, <-second)
-		require.NoError(t, <-fourth)
-		assert.Equal(t, 2, runs, "the second has succeeded: the fourth does not run")
-	})
-}
-
-func TestMemory_ForgetsByAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store, runs := once.NewMemory(time.Hour), 0
-		do := func() {
-			require.NoError(t, store.Do(t.Context(), "m", func(context.Context, once.NoTx) error { runs++; return nil }))
-		}
-		do()
-		time.Sleep(time.Hour)
-		do()
-		assert.Equal(t, 1, runs)
-		time.Sleep(time.Hour)
-		do()
-		assert.Equal(t, 2, runs)
-	})
+	err := h(t.Context(), amqp091.Delivery{Exchange: "orders", RoutingKey: "paid"})
+	require.ErrorIs(t, err, once.ErrNoID)
+	require.ErrorContains(t, err, `from exchange "orders" with key "paid"`)
+	require.ErrorContains(t, err, "set MessageId")
+	assert.Equal(t, 2, runs)
 }

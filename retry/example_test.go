@@ -54,13 +54,3 @@ func Example() {
 		log.Fatal(err)
 	}
 }
-
-// A policy in one line, as an environment variable would have it.
-func ExampleParsePolicy() {
-	p, err := retry.ParsePolicy("first=1s, factor=2, cap=10m, jitter=0.2, max_attempts=12, max_age=1h")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(p.First, p.Factor, p.Cap, p.MaxAttempts)
-	// Output: 1s 2 10m0s 12
-}

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -16,7 +14,7 @@ import (
 // A Policy says how long a failed message waits, and when to give up. The waits are listed in
 // Intervals, or computed from First: constant, linear with Step, or exponential with Factor.
 //
-// It can be part of a service's own YAML, as a mapping or as the one line that [ParsePolicy] reads.
+// It can be part of a service's own YAML.
 type Policy struct {
 	// Intervals are the waits after the first failure, the second and so on. The last one also
 	// holds for all further failures.
@@ -133,69 +131,6 @@ func (p Policy) check() (key string, err error) {
 
 func configError(key string, cause error) error {
 	return &delayer.Error{Op: "open retry policy", Object: key, Kind: delayer.ErrConfig, Cause: cause}
-}
-
-// ParsePolicy reads a policy from one line of intervals and key=value pairs, such as
-// "3s, 10s, 30s, max_age=1h" or "first=1s, factor=2, cap=10m, jitter=0.2, max_attempts=12". Errors
-// are [delayer.ErrConfig].
-func ParsePolicy(text string) (Policy, error) {
-	var p Policy
-	for item := range strings.SplitSeq(text, ",") {
-		key, value, named := strings.Cut(strings.TrimSpace(item), "=")
-		if !named {
-			key, value = "intervals", key
-		}
-		if err := p.set(strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
-			return Policy{}, configError(strings.TrimSpace(key), err)
-		}
-	}
-	if key, err := p.check(); err != nil {
-		return Policy{}, configError(key, err)
-	}
-	return p, nil
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler] with [ParsePolicy].
-func (p *Policy) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePolicy(string(text))
-	return err
-}
-
-// set reads one item of a line.
-func (p *Policy) set(key, value string) (err error) {
-	duration := func(into *time.Duration) error {
-		if *into, err = time.ParseDuration(value); err != nil {
-			return fmt.Errorf("%q is not a duration such as 3s or 10m", value)
-		}
-		return nil
-	}
-	switch key {
-	case "intervals":
-		var d time.Duration
-		err = duration(&d)
-		p.Intervals = append(p.Intervals, d)
-		return err
-	case "first":
-		return duration(&p.First)
-	case "step":
-		return duration(&p.Step)
-	case "cap":
-		return duration(&p.Cap)
-	case "max_age":
-		return duration(&p.MaxAge)
-	case "factor":
-		p.Factor, err = strconv.ParseFloat(value, 64)
-	case "jitter":
-		p.Jitter, err = strconv.ParseFloat(value, 64)
-	case "max_attempts":
-		p.MaxAttempts, err = strconv.Atoi(value)
-	default:
-		return errors.New("there is no such key; known: first, step, factor, cap, jitter, max_attempts, max_age")
-	}
-	if err != nil {
-		return fmt.Errorf("%q is not a number", value)
-	}
-	return nil
 }
 
 // A planner decides what becomes of a message that has failed. It does no I/O.

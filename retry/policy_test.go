@@ -54,48 +54,23 @@ func TestPolicy_Refused(t *testing.T) {
 	}
 }
 
-func TestParsePolicy(t *testing.T) {
-	for text, want := range map[string]Policy{
-		"3s":           intervals(3 * time.Second),
-		"3s, 10s,30s ": intervals(3*time.Second, 10*time.Second, 30*time.Second),
-		"3s, max_attempts=5, max_age=1h": {
-			Intervals: []time.Duration{3 * time.Second}, MaxAttempts: 5, MaxAge: time.Hour,
-		},
-		"first=1s,factor=2,cap=10m,jitter=0.2": {First: time.Second, Factor: 2, Cap: 10 * time.Minute, Jitter: 0.2},
-		"first = 1s, step = 5s":                {First: time.Second, Step: 5 * time.Second},
-	} {
-		p, err := ParsePolicy(text)
-		require.NoError(t, err)
-		assert.Equal(t, want, p)
-	}
-	for _, text := range []string{"", ",", "3", "3s,,4s", "first", "first=x", "factor=x", "attempts=3", "3s, first=1s", "-3s", "3s=3s"} {
-		_, err := ParsePolicy(text)
-		require.ErrorIs(t, err, delayer.ErrConfig, text)
-	}
-}
-
 func TestPolicy_YAML(t *testing.T) {
-	for _, text := range []string{
-		"retry: 3s, 10s, 30s, max_age=1h",
-		"retry:\n  intervals: [3s, 10s, 30s]\n  max_age: 1h",
-	} {
-		var service struct {
-			Retry Policy `yaml:"retry"`
-		}
-		require.NoError(t, yaml.Unmarshal([]byte(text), &service))
-		want := intervals(3*time.Second, 10*time.Second, 30*time.Second)
-		want.MaxAge = time.Hour
-		assert.Equal(t, want, service.Retry)
+	var service struct {
+		Retry Policy `yaml:"retry"`
 	}
+	require.NoError(t, yaml.Unmarshal([]byte("retry:\n  intervals: [3s, 10s, 30s]\n  max_age: 1h"), &service))
+	want := intervals(3*time.Second, 10*time.Second, 30*time.Second)
+	want.MaxAge = time.Hour
+	assert.Equal(t, want, service.Retry)
 }
 
-func FuzzParsePolicy(f *testing.F) {
-	f.Add("3s, 10s, 30s", int64(time.Second))
-	f.Add("first=1s, factor=1e300, max_attempts=10000", int64(1))
-	f.Fuzz(func(t *testing.T, text string, resolution int64) {
+func FuzzPolicy(f *testing.F) {
+	f.Add(int64(time.Second), int64(0), 1e300, 10_000, int64(1))
+	f.Add(int64(time.Second), int64(time.Minute), 0.0, 10, int64(time.Second))
+	f.Fuzz(func(t *testing.T, first, step int64, factor float64, attempts int, resolution int64) {
 		l := delayer.Limits{Max: 1 << 40, Resolution: time.Duration(max(1, resolution%int64(time.Hour)))}
-		p, err := ParsePolicy(text)
-		if err != nil || p.Validate(l) != nil {
+		p := Policy{First: time.Duration(first), Step: time.Duration(step), Factor: factor, MaxAttempts: attempts}
+		if p.Validate(l) != nil {
 			return
 		}
 		list, _ := waits(planner{p, l, func() float64 { return 0.5 }}, errTest)

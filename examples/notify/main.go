@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +60,7 @@ type config struct {
 	database string         // DATABASE_URL
 	delayer  backend.Config // DELAYER_URL, DELAYER_BACKEND, …
 	queue    string         // NOTIFY_QUEUE
-	policy   retry.Policy   // NOTIFY_POLICY
+	policy   retry.Policy   // NOTIFY_WAITS
 	service  string         // NOTIFY_SERVICE
 	overdue  time.Duration  // NOTIFY_OVERDUE: longer than all attempts of an order take
 }
@@ -70,8 +71,12 @@ func fromEnv() (c config, err error) {
 	if c.delayer, err = backend.FromEnv(backend.Config{}, os.Environ()); err != nil {
 		return c, err
 	}
-	if c.policy, err = retry.ParsePolicy(cmp.Or(os.Getenv("NOTIFY_POLICY"), "3s, 10s, 30s")); err != nil {
-		return c, fmt.Errorf("NOTIFY_POLICY: %w", err)
+	for text := range strings.SplitSeq(cmp.Or(os.Getenv("NOTIFY_WAITS"), "3s,10s,30s"), ",") {
+		wait, err := time.ParseDuration(text)
+		if err != nil {
+			return c, fmt.Errorf("NOTIFY_WAITS: %w", err)
+		}
+		c.policy.Intervals = append(c.policy.Intervals, wait)
 	}
 	if c.overdue, err = time.ParseDuration(cmp.Or(os.Getenv("NOTIFY_OVERDUE"), "10m")); err != nil {
 		return c, fmt.Errorf("NOTIFY_OVERDUE: %w", err)

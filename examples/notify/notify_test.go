@@ -57,7 +57,7 @@ func newStage(t *testing.T, answer func(order int64, attempt int) (status int), 
 		t: t, path: filepath.Join(t.TempDir(), "notify"), pool: postgrestest.Pool(t, address), queue: name + "-orders",
 		env: append(os.Environ(), append([]string{
 			"DATABASE_URL=" + address, "DELAYER_URL=" + rabbittest.Broker(t).URL(), "DELAYER_PREFIX=" + name,
-			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL, "NOTIFY_POLICY=1s", shortLadder,
+			"NOTIFY_QUEUE=" + name + "-orders", "NOTIFY_SERVICE=" + partner.URL, "NOTIFY_WAITS=1s", shortLadder,
 		}, env...)...),
 	}
 	out, err := exec.Command("go", "build", "-o", s.path, ".").CombinedOutput()
@@ -208,7 +208,7 @@ func TestKilled(t *testing.T) {
 	defer rabbittest.Evidence(t, b)
 	var c calls
 	began := time.Now()
-	s := newStage(t, c.answer, "NOTIFY_POLICY=1s,2s", "NOTIFY_OVERDUE=24h")
+	s := newStage(t, c.answer, "NOTIFY_WAITS=1s,2s", "NOTIFY_OVERDUE=24h")
 	_, err := s.pool.Exec(t.Context(), watch)
 	require.NoError(t, err)
 	relay, worker := s.keep("relay"), s.keep("worker") // kill them
