@@ -302,11 +302,23 @@ func (a *agenda) receive(got <-chan amqp091.Delivery, then []func()) {
 			}
 		case <-timer.C:
 			if len(late) > 0 {
-				report(a.B, late)
+				a.lateness(late)
 			}
 			return
 		}
 	}
+}
+
+func (a *agenda) lateness(late []time.Duration) {
+	slices.Sort(late)
+	if late[0] < 0 {
+		a.Errorf("a message is early by %v", -late[0])
+	}
+	for name, part := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1} {
+		at := late[int(part*float64(len(late)-1))]
+		a.ReportMetric(float64(at.Microseconds())/1000, name+"-ms-late")
+	}
+	a.ReportMetric(0, "ns/op")
 }
 
 // report counts what must not be, and what may be.
