@@ -13,12 +13,6 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// The flags of a declaration, by name.
-const (
-	durable, autoDelete, exclusive, internal, wait = true, false, false, false, false
-	ifUnused, ifEmpty                              = false, false
-)
-
 // A baseline is a Delayer with one destination, whatever the exchange and key of a message. It has
 // one connection with one channel in confirm mode and deferred confirms, so that any number of
 // goroutines pipeline over it, and publishes persistent messages. It does not ask for returns
@@ -37,14 +31,15 @@ func openBaseline(ctx context.Context, env Env, of design) (delayer.Delayer, err
 		return nil, err
 	}
 	b := &baseline{design: of, conn: conn}
-	if err = onChannel(conn, of.topology, declare); err != nil {
-		_ = onChannel(conn, of.topology, remove)
+	if err = onChannel(conn, of.topology, amqpclient.Declare); err != nil {
+		_ = onChannel(conn, of.topology, amqpclient.Remove)
 	}
 	if err == nil {
 		b.ch, err = conn.Channel()
 	}
 	if err == nil {
-		err = b.ch.Confirm(wait)
+		const noWait = false
+		err = b.ch.Confirm(noWait)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the baseline: %w", err), b.Close())
@@ -59,7 +54,7 @@ func removeBaseline(ctx context.Context, env Env, of design) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(onChannel(conn, of.topology, remove), (&baseline{conn: conn}).Close())
+	return errors.Join(onChannel(conn, of.topology, amqpclient.Remove), (&baseline{conn: conn}).Close())
 }
 
 func (b *baseline) Publish(
@@ -103,45 +98,6 @@ func (b *baseline) Close() error {
 		return nil
 	}
 	return err
-}
-
-// declare does so with what a baseline needs. The destination queue is not part of it.
-func declare(ch *amqp091.Channel, p topology.Plan) error {
-	for _, x := range p.Exchanges {
-		if err := ch.ExchangeDeclare(x.Name, x.Kind, durable, autoDelete, internal, wait, x.Args()); err != nil {
-			return fmt.Errorf("exchange %s: %w", x.Name, err)
-		}
-	}
-	for _, q := range p.Queues {
-		if _, err := ch.QueueDeclare(q.Name, durable, autoDelete, exclusive, wait, q.Args); err != nil {
-			return fmt.Errorf("queue %s: %w", q.Name, err)
-		}
-	}
-	for _, b := range p.Bindings {
-		bind := ch.QueueBind
-		if b.ToExchange {
-			bind = ch.ExchangeBind
-		}
-		if err := bind(b.Target, b.Key, b.Source, wait, nil); err != nil {
-			return fmt.Errorf("binding %s to %s: %w", b.Source, b.Target, err)
-		}
-	}
-	return nil
-}
-
-// remove deletes what declare declares. What does not exist is no error.
-func remove(ch *amqp091.Channel, p topology.Plan) error {
-	for _, q := range p.Queues {
-		if _, err := ch.QueueDelete(q.Name, ifUnused, ifEmpty, wait); err != nil {
-			return fmt.Errorf("queue %s: %w", q.Name, err)
-		}
-	}
-	for _, x := range p.Exchanges {
-		if err := ch.ExchangeDelete(x.Name, ifUnused, wait); err != nil {
-			return fmt.Errorf("exchange %s: %w", x.Name, err)
-		}
-	}
-	return nil
 }
 
 // onChannel gives do a channel of its own: an error there closes that channel alone.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -176,11 +175,7 @@ func TestConsumerLost(t *testing.T) {
 	require.NoError(t, err)
 	s := &trial{recorder: newRecorder(), destination: d}
 	require.NoError(t, s.awaitAll(t.Context(), time.Minute))
-	require.NoError(t, d.client.Do(t.Context(), func(ch *amqp091.Channel) error {
-		const ifUnused, ifEmpty, noWait = false, false, false
-		_, err := ch.QueueDelete(prefix, ifUnused, ifEmpty, noWait)
-		return err
-	}))
+	require.NoError(t, d.client.Remove(t.Context(), d.topology()))
 	require.Eventually(t, d.client.Interrupted, time.Minute, time.Millisecond)
 	require.ErrorIs(t, s.awaitAll(t.Context(), time.Minute), errConsumerLost)
 	require.NoError(t, d.remove(t.Context()))

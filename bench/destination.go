@@ -10,6 +10,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A Receiving is how the messages of a benchmark are received. Its zero value costs a broker the
@@ -61,7 +62,7 @@ func openDestination(ctx context.Context, env Env, r Receiving, arrival func(id 
 	if err != nil {
 		return nil, err
 	}
-	err = d.client.Do(ctx, d.declare)
+	err = d.client.Declare(ctx, d.topology())
 	for range max(1, r.Consumers) {
 		var stop func()
 		if err == nil {
@@ -77,20 +78,18 @@ func openDestination(ctx context.Context, env Env, r Receiving, arrival func(id 
 	return d, nil
 }
 
-func (d *destination) declare(ch *amqp091.Channel) error {
-	const durable, autoDelete, exclusive, internal, noWait = true, false, false, false, false
+func (d *destination) topology() topology.Plan {
 	// An explicit type: a virtual host may have another as its default.
 	args := amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeClassic}
 	if d.Quorum {
 		args[amqp091.QueueTypeArg] = amqp091.QueueTypeQuorum
 	}
-	if _, err := ch.QueueDeclare(d.queue, durable, autoDelete, exclusive, noWait, args); err != nil || d.exchange == "" {
-		return err
+	p := topology.Plan{Queues: []topology.Queue{{Name: d.queue, Args: args}}}
+	if d.exchange != "" {
+		p.Exchanges = []topology.Exchange{{Name: d.exchange, Kind: topology.Direct}}
+		p.Bindings = []topology.Binding{{Source: d.exchange, Key: d.queue, Target: d.queue}}
 	}
-	if err := ch.ExchangeDeclare(d.exchange, amqp091.ExchangeDirect, durable, autoDelete, internal, noWait, nil); err != nil {
-		return err
-	}
-	return ch.QueueBind(d.queue, d.queue, d.exchange, noWait, nil)
+	return p
 }
 
 // remove ends the consumers, deletes the queue and the exchange, and closes the connection.
@@ -98,13 +97,5 @@ func (d *destination) remove(ctx context.Context) error {
 	for _, stop := range d.stop {
 		stop()
 	}
-	deleted := d.client.Do(ctx, func(ch *amqp091.Channel) error {
-		const ifUnused, ifEmpty, noWait = false, false, false
-		_, err := ch.QueueDelete(d.queue, ifUnused, ifEmpty, noWait)
-		if err == nil && d.exchange != "" {
-			err = ch.ExchangeDelete(d.exchange, ifUnused, noWait)
-		}
-		return err
-	})
-	return errors.Join(deleted, d.client.Close())
+	return errors.Join(d.client.Remove(ctx, d.topology()), d.client.Close())
 }

@@ -16,8 +16,6 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 // A chart shows one or two measures of a scenario for each subject.
@@ -139,10 +137,9 @@ func (c chart) svg(t table) (template.HTML, error) {
 	const far = 20 // on a linear scale small figures could not be told apart
 	p.X.Min, p.X.Max = 0, highest*1.05
 	if highest > far*lowest {
-		p.X.Min, p.X.Scale = max(lowest, highest/1e6)/1.2, plot.LogScale{}
+		p.X.Min, p.X.Scale, p.X.Tick.Marker = max(lowest, highest/1e6)/1.2, plot.LogScale{}, plot.LogTicks{Prec: -1}
 		p.X.Label.Text += " (logarithmic)"
 	}
-	p.X.Tick.Marker = plot.TickerFunc(ticks)
 	names := make([]string, len(t.Rows))
 	for i, row := range t.Rows {
 		names[len(names)-1-i] = row.Name
@@ -158,36 +155,4 @@ func (c chart) svg(t table) (template.HTML, error) {
 	_, text, _ := strings.Cut(b.String(), "?>") // that is for files of their own
 	text = strings.ReplaceAll(text, "font-family:Liberation Sans", "font-family:Liberation Sans,Arial,sans-serif")
 	return template.HTML(strings.TrimSpace(text) + "\n"), err
-}
-
-// ticks are at round numbers: of each decade, if there are several, else of one.
-func ticks(low, high float64) (out []plot.Tick) {
-	label := func(v float64) plot.Tick {
-		text := format.Figure(v)
-		if v == 0 || v >= 1 && v < 10 && v == math.Trunc(v) {
-			text = fmt.Sprint(v)
-		}
-		return plot.Tick{Value: v, Label: text}
-	}
-	if low <= 0 {
-		step := math.Pow(10, math.Floor(math.Log10(high)))
-		for _, part := range []float64{1, 2, 5} {
-			if high/(step/part) >= 3 {
-				step /= part
-				break
-			}
-		}
-		for v := 0.0; v <= high; v += step {
-			out = append(out, label(v))
-		}
-		return out
-	}
-	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
-		for _, part := range []float64{1, 2, 5} {
-			if v := part * decade; v >= low && v <= high && (part == 1 || high/low < 1000) {
-				out = append(out, label(v))
-			}
-		}
-	}
-	return out
 }

@@ -110,19 +110,6 @@ func TestPicture(t *testing.T) {
 	require.ErrorIs(t, (&Report{}).WritePicture(&out), ErrNoPicture)
 }
 
-func TestTicks(t *testing.T) {
-	labels := func(low, high float64) (all []string) {
-		for _, tick := range ticks(low, high) {
-			all = append(all, tick.Label)
-		}
-		return all
-	}
-	assert.Equal(t, []string{"0", "100", "200", "300"}, labels(0, 390))
-	assert.Equal(t, []string{"0", "2", "4", "6", "8", "10"}, labels(0, 10.5)[:6])
-	assert.Equal(t, []string{"5", "10", "20", "50", "100", "200"}, labels(4, 300))
-	assert.Equal(t, []string{"1", "10", "100", "1,000", "10,000"}, labels(0.7, 20_000))
-}
-
 func TestSpread(t *testing.T) {
 	var runs []Run
 	for i, rate := range []float64{100, 300, 200, 0} {

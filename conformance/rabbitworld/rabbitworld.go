@@ -15,6 +15,7 @@ import (
 
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Config describes the broker and how to disturb it.
@@ -130,7 +131,7 @@ func (b *Worlds) collected(a conformance.Arrival) {
 
 // publish publishes and waits for the confirm.
 func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
-	const noWait, mandatory, immediate = false, false, false
+	const mandatory, immediate = false, false
 	if err := ch.Confirm(noWait); err != nil {
 		return err
 	}
@@ -150,16 +151,7 @@ func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg
 	return nil
 }
 
-// Names for the bare booleans of amqp091-go.
-const (
-	durable    = true
-	autoDelete = false
-	exclusive  = false
-	internal   = false
-	ifUnused   = false
-	ifEmpty    = false
-	noWait     = false
-)
+const noWait = false // the argument of amqp091-go's methods
 
 // A world remembers what it declared, and deletes it when it is closed.
 type world struct {
@@ -219,30 +211,30 @@ func (w *world) declare(ctx context.Context, name string, args amqp091.Table) er
 	w.mu.Lock()
 	w.queues = append(w.queues, name)
 	w.mu.Unlock()
-	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDeclare(name, durable, autoDelete, exclusive, noWait, args)
-		return err
-	})
+	return w.client.Declare(ctx, queue(name, args))
+}
+
+func queue(name string, args amqp091.Table) topology.Plan {
+	return topology.Plan{Queues: []topology.Queue{{Name: name, Args: args}}}
+}
+
+func exchange(name, kind string) topology.Plan {
+	return topology.Plan{Exchanges: []topology.Exchange{{Name: name, Kind: kind}}}
 }
 
 func (w *world) DeleteQueue(ctx context.Context, name string) error {
-	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDelete(name, ifUnused, ifEmpty, noWait)
-		return err
-	})
+	return w.client.Remove(ctx, queue(name, nil))
 }
 
 func (w *world) DeclareExchange(ctx context.Context, name, kind string) error {
 	w.mu.Lock()
 	w.exchanges = append(w.exchanges, name)
 	w.mu.Unlock()
-	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
-		return ch.ExchangeDeclare(name, kind, durable, autoDelete, internal, noWait, nil)
-	})
+	return w.client.Declare(ctx, exchange(name, kind))
 }
 
 func (w *world) DeleteExchange(ctx context.Context, name string) error {
-	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return ch.ExchangeDelete(name, ifUnused, noWait) })
+	return w.client.Remove(ctx, exchange(name, ""))
 }
 
 func (w *world) Bind(ctx context.Context, queue, key, exchange string, args amqp091.Table) error {

@@ -233,7 +233,7 @@ func (c *Client) consume(
 	if err := ch.Qos(prefetch, anySize, wholeConnection); err != nil {
 		return err
 	}
-	const exclusive, noLocal, noWait = false, false, false
+	const noLocal = false
 	deliveries, err := ch.Consume(queue, "", c.options.AutoAck, exclusive, noLocal, noWait, nil)
 	if err != nil {
 		return err

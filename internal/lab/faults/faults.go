@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/process"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lib/pace"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // All are the faults, in the order in which they are injected: those of one broker, and then those
@@ -161,14 +162,11 @@ func deleteTopology(ctx context.Context, s *Scene) error {
 		}
 		s.Logf("%s: deleting %d queues and %d exchanges", r.Subject.Name, len(queues), len(exchanges))
 		from := time.Now()
-		err = r.receiver.client.Do(ctx, func(ch *amqp091.Channel) error {
-			for _, name := range exchanges {
-				if err := ch.ExchangeDelete(name, ifUnused, noWait); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		var plan topology.Plan
+		for _, name := range exchanges {
+			plan.Exchanges = append(plan.Exchanges, topology.Exchange{Name: name})
+		}
+		err = r.receiver.client.Remove(ctx, plan)
 		for _, name := range queues {
 			gone := r.receiver.delete(ctx, name)
 			if !refusedWith(gone, amqp091.ResourceLocked) { // those of the Delayer's own connection only it can delete

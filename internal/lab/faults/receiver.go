@@ -11,18 +11,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
+	"github.com/delayer-go/delayer/topology"
 )
 
-// What the bare booleans of amqp091-go mean here.
-const (
-	durable    = true
-	autoDelete = false
-	exclusive  = false
-	internal   = false
-	noWait     = false
-	ifUnused   = false
-	ifEmpty    = false
-)
+const noWait = false // the argument of amqp091-go's methods
 
 // A receiver is the consumer's side of a run: the destinations, and what is taken from them.
 type receiver struct {
@@ -56,21 +48,21 @@ func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error)
 	return c, nil
 }
 
-// declare declares the queue and the exchange where messages arrive. The queue is a quorum queue
+// destinations are the queue and the exchange where messages arrive. The queue is a quorum queue
 // whatever the Delayer has: what is lost is the Delayer's loss.
-func (c *receiver) declare(ctx context.Context, more amqp091.Table) error {
+func (c *receiver) destinations(more amqp091.Table) topology.Plan {
 	args := amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum}
 	maps.Copy(args, more)
 	queue, exchange := c.run.Queue(), c.run.Exchange()
-	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
-		if _, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait, args); err != nil {
-			return err
-		}
-		if err := ch.ExchangeDeclare(exchange, "topic", durable, autoDelete, internal, noWait, nil); err != nil {
-			return err
-		}
-		return ch.QueueBind(queue, "to.#", exchange, noWait, nil)
-	})
+	return topology.Plan{
+		Queues:    []topology.Queue{{Name: queue, Args: args}},
+		Exchanges: []topology.Exchange{{Name: exchange, Kind: topology.Topic}},
+		Bindings:  []topology.Binding{{Source: exchange, Key: "to.#", Target: queue}},
+	}
+}
+
+func (c *receiver) declare(ctx context.Context, more amqp091.Table) error {
+	return c.client.Declare(ctx, c.destinations(more))
 }
 
 // resume consumes from the destination until pause is called.
@@ -140,19 +132,12 @@ func (c *receiver) number(body []byte) (int, bool) {
 	return id, err == nil && prefix == c.run.Prefix
 }
 
-// remove deletes the destinations.
 func (c *receiver) remove(ctx context.Context) error {
-	return errors.Join(c.client.Do(ctx, func(ch *amqp091.Channel) error {
-		return ch.ExchangeDelete(c.run.Exchange(), ifUnused, noWait)
-	}), c.delete(ctx, c.run.Queue()))
+	return c.client.Remove(ctx, c.destinations(nil))
 }
 
-// delete deletes a queue.
 func (c *receiver) delete(ctx context.Context, queue string) error {
-	return c.client.Do(ctx, func(ch *amqp091.Channel) error {
-		_, err := ch.QueueDelete(queue, ifUnused, ifEmpty, noWait)
-		return err
-	})
+	return c.client.Remove(ctx, topology.Plan{Queues: []topology.Queue{{Name: queue}}})
 }
 
 // close ends the consumers and removes the destinations: a consumer begins again where its queue is

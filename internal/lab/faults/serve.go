@@ -18,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 	"github.com/delayer-go/delayer/internal/lab/process"
 	"github.com/delayer-go/delayer/internal/lib/pace"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Serve is delayer serve in front of a wheel of slots: two processes of the command, and clients
@@ -137,21 +138,16 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(client.Do(ctx, func(ch *amqp091.Channel) error {
-		for _, x := range []string{toOne(prefix), toAny(prefix)} {
-			for _, what := range []string{"queue", "back", "parked"} {
-				if _, err := ch.QueueDelete(prefix+".serve."+what+"."+x, ifUnused, ifEmpty, noWait); err != nil {
-					return err
-				}
-			}
-			for _, name := range []string{x, prefix + ".serve.expired." + x, prefix + ".serve.entry." + x} {
-				if err := ch.ExchangeDelete(name, ifUnused, noWait); err != nil {
-					return err
-				}
-			}
+	var p topology.Plan
+	for _, x := range []string{toOne(prefix), toAny(prefix)} {
+		for _, what := range []string{"queue", "back", "parked"} {
+			p.Queues = append(p.Queues, topology.Queue{Name: prefix + ".serve." + what + "." + x})
 		}
-		return nil
-	}), client.Close())
+		for _, name := range []string{x, prefix + ".serve.expired." + x, prefix + ".serve.entry." + x} {
+			p.Exchanges = append(p.Exchanges, topology.Exchange{Name: name})
+		}
+	}
+	return errors.Join(client.Remove(ctx, p), client.Close())
 }
 
 // A client publishes with a confirm, one message at a time. It connects again before the next

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 )
 
@@ -177,32 +175,4 @@ func handshake(ctx context.Context, address string) (about, error) {
 	version, _ := conn.Properties["version"].(string)
 	platform, _ := conn.Properties["platform"].(string)
 	return about{product, version, platform}, conn.Close()
-}
-
-// hasDelayedExchange finds out by declaring one: a missing exchange type costs the connection
-// (503), which is why it has one of its own.
-func hasDelayedExchange(address string) bool {
-	conn, err := amqpclient.Dial(context.Background(), address, connectionName)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()
-	ch, err := conn.Channel()
-	if err != nil {
-		return false
-	}
-	const (
-		name       = "delayer-probe-delayed"
-		durable    = false
-		autoDelete = true
-		internal   = false
-		noWait     = false
-		ifUnused   = false
-	)
-	args := amqp091.Table{"x-delayed-type": "direct"}
-	if ch.ExchangeDeclare(name, "x-delayed-message", durable, autoDelete, internal, noWait, args) != nil {
-		return false
-	}
-	_ = ch.ExchangeDelete(name, ifUnused, noWait)
-	return true
 }

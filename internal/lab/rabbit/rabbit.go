@@ -139,14 +139,8 @@ func (b *Broker) String() string {
 // Owned reports whether the broker is ours: may be stopped, killed and restarted, and be measured.
 func (b *Broker) Owned() bool { return b.own != nil }
 
-// HasPlugin reports whether the plugin is enabled. A broker at AMQP_URL is only known to have
-// rabbitmq_delayed_message_exchange, which can be seen over AMQP.
-func (b *Broker) HasPlugin(name string) bool {
-	if b.own != nil {
-		return b.own.hasPlugin(name)
-	}
-	return name == "rabbitmq_delayed_message_exchange" && hasDelayedExchange(b.URL())
-}
+// HasPlugin reports whether the plugin is enabled. Of a broker at AMQP_URL that is not known.
+func (b *Broker) HasPlugin(name string) bool { return b.own != nil && b.own.hasPlugin(name) }
 
 // ours calls f, by one goroutine at a time, with a broker of our own, and whether it runs.
 func (b *Broker) ours(f func(s *server, running bool) error) error {
