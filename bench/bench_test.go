@@ -24,7 +24,6 @@ func shortly() accuracy {
 	return accuracy{common: small, from: time.Second, to: 2 * time.Second, step: time.Second}
 }
 
-// benchmarks run on a broker of the tests, and know what they declared.
 type benchmarks struct {
 	*testing.T
 	broker   *rabbit.Broker
@@ -40,7 +39,6 @@ func newBenchmarks(t *testing.T) *benchmarks {
 	return &benchmarks{T: t, broker: broker, target: targetOf(broker)}
 }
 
-// subject is a baseline.
 func (r *benchmarks) subject(name, queueType string) Subject {
 	all := Baselines(queueType)
 	s := all[slices.IndexFunc(all, func(s Subject) bool { return s.Backend == name })]

@@ -48,7 +48,6 @@ func (b Benchmark) Run(ctx context.Context) (*report.Report, error) {
 	return runner{b, scenarios}.run(ctx), nil
 }
 
-// A runner is a Benchmark with its scenarios.
 type runner struct {
 	Benchmark
 	scenarios []scenario
@@ -133,7 +132,6 @@ func (r runner) newReport() *report.Report {
 	return out
 }
 
-// A step is one run to be made.
 type step struct {
 	scenario   scenario
 	subject    Subject

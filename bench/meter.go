@@ -11,7 +11,6 @@ import (
 // about 10 ms, so a shorter look would be a guess.
 const idleWindow = 2 * time.Second
 
-// A meter reads what the broker uses.
 type meter struct {
 	target Target
 	idle   float64 // processor seconds per second while nothing happens

@@ -71,7 +71,6 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 
 var errOverBudget = errors.New("out of time")
 
-// probe tries one rate.
 func (r topRate) probe(ctx context.Context, s *trial, rate float64) (report.Probe, error) {
 	first := s.recorder.plan(0)
 	const seed = 13

@@ -16,7 +16,6 @@ type recorder struct {
 	planned atomic.Int64 // ids that are given away
 }
 
-// A sample is one message's course.
 type sample = account.Course[int]
 
 // A role is what a message is for: its group.
@@ -33,7 +32,6 @@ func (r role) awaited() bool { return r == measured || r == warmUp }
 
 func newRecorder() *recorder { return &recorder{Account: account.New[int](time.Now())} }
 
-// plan returns the first of n ids.
 func (r *recorder) plan(n int) (first int) { return int(r.planned.Add(int64(n))) - n }
 
 // arrival notes that the message with that id came in now. An id that is not ours is ignored.

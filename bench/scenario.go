@@ -31,7 +31,6 @@ type result struct {
 	skipped string // why the subject could not be measured on this broker, or ""
 }
 
-// common is what scenarios have in common.
 type common struct {
 	messages    int
 	rate        float64       // messages per second; 0 publishes as fast as confirmed
@@ -52,7 +51,6 @@ func (c common) body() int {
 	return c.bodySize
 }
 
-// settings notes in a run what was asked for.
 func (c common) settings(r *result) {
 	r.Messages, r.Rate, r.Concurrency, r.BodyBytes = c.messages, c.rate, c.concurrency, c.body()
 	for i, s := range r.samples {

@@ -30,7 +30,6 @@ func played(t *testing.T, sc scenario, subject Subject, m *memory, tune func(*tr
 	return run, err
 }
 
-// quickly is a load that ends soon.
 func quickly(n int) common {
 	return common{messages: n, concurrency: 4, warmUp: 2, patience: time.Minute}
 }

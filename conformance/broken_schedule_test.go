@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// A history is what a broken Delayer knows of its tickets.
 type history struct {
 	broker    *broker
 	latest    atomic.Pointer[delayer.Ticket] // of Schedule
@@ -33,7 +32,6 @@ func (h *history) newest(t delayer.Ticket) delayer.Ticket {
 	}
 }
 
-// A change holds the arguments of Cancel or Postpone, and what came before.
 type change struct {
 	*history
 	ctx    context.Context
@@ -84,12 +82,10 @@ func (b *broken) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dura
 	return b.postpone(c)
 }
 
-// cancelling returns a Delayer with another Cancel.
 func cancelling(cancel func(c change) error) func(*broker) *broken {
 	return func(b *broker) *broken { return &broken{history: history{broker: b}, cancel: cancel} }
 }
 
-// postponing returns a Delayer with another Postpone.
 func postponing(postpone func(c change) (delayer.Ticket, error)) func(*broker) *broken {
 	return func(b *broker) *broken { return &broken{history: history{broker: b}, postpone: postpone} }
 }

@@ -45,7 +45,6 @@ type broken struct {
 	postpone func(c change) (delayer.Ticket, error)
 }
 
-// A call holds the arguments of Publish, which faults change.
 type call struct {
 	ctx           context.Context
 	exchange, key string
@@ -92,7 +91,6 @@ func with(publish func(d delayer.Delayer, c call) error) func(*broker) *broken {
 	return func(*broker) *broken { return &broken{publish: publish} }
 }
 
-// changing returns a Delayer that changes messages before it publishes them.
 func changing(f func(c *call)) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		c.msg.Headers = maps.Clone(c.msg.Headers)
@@ -101,7 +99,6 @@ func changing(f func(c *call)) func(*broker) *broken {
 	})
 }
 
-// losing returns a Delayer that confirms some messages, and loses them.
 func losing(lost func(c call) bool) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		if lost(c) {
@@ -111,7 +108,6 @@ func losing(lost func(c call) bool) func(*broker) *broken {
 	})
 }
 
-// duplicating returns a Delayer that publishes some messages twice.
 func duplicating(twice func(c call) bool) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		if twice(c) {
@@ -123,7 +119,6 @@ func duplicating(twice func(c call) bool) func(*broker) *broken {
 	})
 }
 
-// refusing returns a Delayer that refuses some messages.
 func refusing(kind error, refused func(c call) bool) func(*broker) *broken {
 	return with(func(d delayer.Delayer, c call) error {
 		if refused(c) {
@@ -379,7 +374,6 @@ func waitsForFirst(*broker) *broken {
 	})(nil)
 }
 
-// A batchCall holds the arguments of PublishBatch, which faults change.
 type batchCall struct {
 	ctx      context.Context
 	publish  func(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error

@@ -35,7 +35,6 @@ type broker struct {
 	sending, confirming atomic.Int64 // messages, and confirms, that are on their way
 }
 
-// A queue holds messages until it has a consumer.
 type queue struct {
 	full     bool          // it refuses messages
 	stuck    chan struct{} // closed when it confirms and delivers again; nil if it always does
@@ -43,14 +42,12 @@ type queue struct {
 	consumer func(conformance.Arrival)
 }
 
-// idealLimits are those of an ideal backend.
 func idealLimits() delayer.Limits {
 	l := delayertest.DefaultLimits()
 	l.Max, l.Resolution, l.CancelBefore = 24*time.Hour, 10*time.Millisecond, 400*time.Millisecond
 	return l
 }
 
-// newBroker returns a broker whose Delayers have these limits.
 func newBroker(limits delayer.Limits) *broker {
 	b := &broker{
 		limits: limits, table: routing.New[*queue](),
@@ -95,7 +92,6 @@ func (b *broker) hasten() {
 	}
 }
 
-// arrive takes a message that is due.
 func (b *broker) arrive(m amqp091.Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +99,6 @@ func (b *broker) arrive(m amqp091.Delivery) {
 	b.release()
 }
 
-// release routes what is due.
 func (b *broker) release() {
 	for len(b.due) > 0 && b.isUp() {
 		m := b.due[0]
@@ -138,7 +133,6 @@ func (b *broker) routePlain(m delayer.Message) {
 	}
 }
 
-// route delivers a message to the queues of its keys.
 func (b *broker) route(m amqp091.Delivery) {
 	reached := b.table.Reached(m.Exchange, m.RoutingKey, m.Headers)
 	delete(m.Headers, "BCC")

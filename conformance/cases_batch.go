@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// publishTogether publishes jobs as one batch.
 func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 	t.Helper()
 	messages := make([]delayer.Message, len(jobs))
@@ -32,7 +31,6 @@ func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 	return outs
 }
 
-// batch publishes what is valid and what is not, with one delay and with none.
 func batch(t *trial) {
 	const messages = 300
 	in := t.queue(t.name("queue"))

@@ -95,7 +95,6 @@ func noGoroutineLeft(t *trial) {
 	t.errorf("%d kinds of goroutines are left:\n%s", len(left), strings.Join(left, "\n\n"))
 }
 
-// goroutines returns the stacks of those that carry a label with this value.
 func goroutines(mark string) []string {
 	var profile bytes.Buffer
 	const withLabels = 1

@@ -71,7 +71,6 @@ func ctxEndedBefore(t *trial) {
 	t.exactly(in, nil)
 }
 
-// ctxEndedDuring ends contexts before, during and after a Publish.
 func ctxEndedDuring(t *trial) {
 	const messages = 200
 	in := t.queue(t.name("queue"))
@@ -119,7 +118,6 @@ type publishers struct {
 	outs []outcome
 }
 
-// startPublishers starts n goroutines that publish messages with different ids.
 func startPublishers(t *trial, n int, publish func(ctx context.Context, id string) outcome) *publishers {
 	const most = 1000 // that are awaited
 	p := &publishers{t: t, stored: make(chan struct{}, most)}
@@ -172,7 +170,6 @@ func (p *publishers) awaitStored(n int) {
 	}
 }
 
-// stop lets every Publish end, and returns all that was published.
 func (p *publishers) stop() []outcome {
 	p.ending.Store(true)
 	p.wg.Wait()

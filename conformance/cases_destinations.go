@@ -134,7 +134,6 @@ type place struct {
 	end           func()
 }
 
-// places returns a queue of the default exchange, and an exchange with a queue.
 func (t *trial) places() []place {
 	name, exchange := t.name("place"), t.name("exchange")
 	queue := place{"", name, func() *receiver { return t.queue(name) }, func() { t.must(t.w.DeleteQueue(t.ctx, name)) }}

@@ -125,7 +125,6 @@ func untouched(t *trial) {
 	}
 }
 
-// deepCopy copies a header's value with all it refers to.
 func deepCopy(v any) any {
 	switch v := v.(type) {
 	case amqp091.Table:

@@ -31,7 +31,6 @@ func unsupported(t *trial) {
 	s.arrive()
 }
 
-// A schedule is a trial of messages that are scheduled for one queue.
 type schedule struct {
 	*trial
 	in      *receiver
@@ -54,7 +53,6 @@ func ticketed(check func(*schedule)) func(*trial) {
 	}
 }
 
-// schedule schedules one message, and keeps its ticket.
 func (s *schedule) schedule(j job) outcome {
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
@@ -64,14 +62,12 @@ func (s *schedule) schedule(j job) outcome {
 	return o
 }
 
-// cancelled calls Cancel.
 func (s *schedule) cancelled(by delayer.Delayer, ticket delayer.Ticket) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
 	return by.Cancel(ctx, ticket)
 }
 
-// postponed calls Postpone.
 func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
@@ -96,7 +92,6 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 	return outs
 }
 
-// cancel cancels a message by any Delayer, and returns whether it was in time.
 func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	s.Helper()
 	err := s.cancelled(by, s.tickets[o.id()])
@@ -320,7 +315,6 @@ func postponesCancelled(s *schedule) {
 	s.last(s.delay(s.unhurried() + 2*several))
 }
 
-// debounces postpones a message a thousand times.
 func debounces(s *schedule) {
 	const times = 1000
 	o := s.put(1, "restless", s.unhurried())[0]
@@ -333,7 +327,6 @@ func debounces(s *schedule) {
 	s.arrive()
 }
 
-// tickets tries texts that are almost tickets.
 func tickets(s *schedule) {
 	s.present = s.put(3, "kept", s.delay(several))
 	good := string(s.tickets[s.present[0].id()])

@@ -33,7 +33,6 @@ func properties(t *trial) {
 	t.compare("key", full, transient, unset, low, longest, amqp091.Publishing{MessageId: "bare"})
 }
 
-// everyType has a header of each type that AMQP 0.9.1 has and amqp091 encodes.
 func everyType() amqp091.Table {
 	leaf := amqp091.Table{"string": "leaf", "nil": nil, "int64": int64(math.MinInt64)}
 	return amqp091.Table{
@@ -175,5 +174,4 @@ func (t *trial) mayAdd(name string) bool {
 		strings.HasPrefix(name, "x-last-death-") || slices.Contains(t.h.Added, name)
 }
 
-// show prints a value with its type, cut off if it is long.
 func show(v any) string { return abridged(fmt.Sprintf("%T %#v", v, v)) }

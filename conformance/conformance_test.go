@@ -72,7 +72,6 @@ func TestRunCase(t *testing.T) {
 	})
 }
 
-// ofTickets are the cases of Delayers that can cancel.
 var ofTickets = []string{
 	"cancel", "cancel-too-late", "debounce", "postpone", "postpone-cancelled", "postpone-earlier",
 	"postpone-older-ticket", "postpone-one-ticket-twice", "tickets",

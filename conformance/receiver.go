@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
-// A receiver keeps what arrived in a queue.
 type receiver struct {
 	queue string
 
@@ -35,14 +34,12 @@ func (b *receiver) add(a Arrival) {
 	b.changed = make(chan struct{})
 }
 
-// all returns what arrived until now, in order.
 func (b *receiver) all() []Arrival {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.arrivals)
 }
 
-// of returns the arrivals of one message.
 func (b *receiver) of(id string) []Arrival {
 	if b == nil {
 		return nil
@@ -96,10 +93,8 @@ func (b *receiver) count() int {
 	return len(b.byID)
 }
 
-// has says whether a message has arrived.
 func (b *receiver) has(id string) bool { return len(b.of(id)) > 0 }
 
-// change is closed at the next arrival.
 func (b *receiver) change() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -109,7 +104,6 @@ func (b *receiver) change() <-chan struct{} {
 	return b.changed
 }
 
-// await waits for the messages of outs, and ends the case if one is missing.
 func (t *trial) await(in *receiver, outs []outcome) {
 	t.Helper()
 	t.awaitFate(in, outs, fate{})
@@ -169,7 +163,6 @@ func each(messages []course, describe func(course) string) (described []string) 
 	return described
 }
 
-// A course is what became of a message in a queue, by its MessageId.
 type course = account.Course[string]
 
 // account returns what became of outs until now. Sentinels are not counted.
@@ -187,7 +180,6 @@ func (t *trial) account(in *receiver, outs []outcome) *account.Account[string] {
 	return a
 }
 
-// none fails the case if the list is not empty.
 func (t *trial) none(in *receiver, what string, ids []string) {
 	t.Helper()
 	if len(ids) > 0 {
@@ -195,7 +187,6 @@ func (t *trial) none(in *receiver, what string, ids []string) {
 	}
 }
 
-// list prints how many ids there are, and the first of them.
 func list(ids []string) string {
 	const readable = 20
 	var shown []string

@@ -72,7 +72,6 @@ func (r *recorder) Run(name string, f func(conformance.Tester)) {
 	<-done
 }
 
-// failed returns the failures of each subtest that has some.
 func (r *recorder) failed() map[string][]string {
 	all := map[string][]string{}
 	for name, sub := range r.subtests {

@@ -76,7 +76,6 @@ func (t *trial) opened(d delayer.Delayer, err error) delayer.Delayer {
 	return d
 }
 
-// failf ends the case as failed.
 func (t *trial) failf(format string, args ...any) {
 	t.Helper()
 	t.Fatalf("%s: %s", t.Sentence, sprintf(format, args...))
@@ -110,7 +109,6 @@ func (t *trial) name(hint string) string {
 	return sprintf("conformance-%s-%d-%s", runID, counter.Add(1), hint)
 }
 
-// queue declares a queue and returns a receiver of what arrives there.
 func (t *trial) queue(name string) *receiver {
 	t.Helper()
 	t.must(t.w.DeclareQueue(t.ctx, name))
@@ -119,7 +117,6 @@ func (t *trial) queue(name string) *receiver {
 	return in
 }
 
-// exchange declares an exchange with a new name.
 func (t *trial) exchange(kind string) string {
 	t.Helper()
 	name := t.name(kind)
@@ -127,7 +124,6 @@ func (t *trial) exchange(kind string) string {
 	return name
 }
 
-// routed declares a queue and an exchange, and binds one to the other.
 func (t *trial) routed(kind, key string) (in *receiver, exchange string) {
 	t.Helper()
 	in, exchange = t.queue(t.name("queue")), t.exchange(kind)
@@ -135,7 +131,6 @@ func (t *trial) routed(kind, key string) (in *receiver, exchange string) {
 	return in, exchange
 }
 
-// bind binds the queue of a receiver.
 func (t *trial) bind(in *receiver, key, exchange string) {
 	t.Helper()
 	t.must(t.w.Bind(t.ctx, in.queue, key, exchange, nil))
@@ -148,14 +143,12 @@ type job struct {
 	msg           amqp091.Publishing
 }
 
-// An outcome is a job and its result.
 type outcome struct {
 	job
 	before, after time.Time
 	err           error
 }
 
-// id returns the message's id, by which a receiver finds it.
 func (o outcome) id() string { return o.msg.MessageId }
 
 // text returns a message that holds nothing but its id, also as its body.
@@ -168,7 +161,6 @@ func to(in *receiver, id string, delay time.Duration) job {
 	return job{key: in.queue, delay: delay, msg: text(id)}
 }
 
-// jobs returns n jobs made by f from ids "<prefix>-000", "<prefix>-001", …
 func jobs(n int, prefix string, f func(i int, id string) job) []job {
 	list := make([]job, n)
 	for i := range list {
@@ -177,7 +169,6 @@ func jobs(n int, prefix string, f func(i int, id string) job) []job {
 	return list
 }
 
-// publishBy publishes with any Delayer and context.
 func publishBy(ctx context.Context, d delayer.Delayer, j job) outcome {
 	o := outcome{job: j, before: time.Now()}
 	o.err = d.Publish(ctx, j.exchange, j.key, j.delay, j.msg)
@@ -192,7 +183,6 @@ func (t *trial) publish(j job) outcome {
 	return publishBy(ctx, t.d, j)
 }
 
-// publishAll publishes from many goroutines, and returns outcomes in the order of jobs.
 func (t *trial) publishAll(jobs []job) []outcome {
 	const publishers = 32
 	outs := make([]outcome, len(jobs))
@@ -209,7 +199,6 @@ func (t *trial) publishAll(jobs []job) []outcome {
 	return outs
 }
 
-// mustPublish publishes all jobs, and ends the case if one was refused.
 func (t *trial) mustPublish(jobs ...job) []outcome {
 	t.Helper()
 	outs := t.publishAll(jobs)
@@ -217,7 +206,6 @@ func (t *trial) mustPublish(jobs ...job) []outcome {
 	return outs
 }
 
-// allStored ends the case if a Publish has failed.
 func (t *trial) allStored(outs []outcome) {
 	t.Helper()
 	for _, o := range outs {
@@ -244,7 +232,6 @@ func (t *trial) refused(o outcome, kind error) {
 	}
 }
 
-// abridged returns s, cut off if it is long.
 func abridged(s string) string {
 	const readable = 150
 	if len(s) <= readable {
@@ -271,7 +258,6 @@ type tester interface {
 	Run(name string, f func(tester))
 }
 
-// goTest is a tester that is a *testing.T.
 type goTest struct {
 	*testing.T
 	skip func(t *testing.T, reason string)

@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer/conformance"
 )
 
-// world returns a view of the broker.
 func (b *broker) world(context.Context) (conformance.World, error) {
 	return &world{broker: b}, nil
 }
@@ -50,7 +49,6 @@ func (w *world) DeclareQueue(_ context.Context, name string) error {
 	})
 }
 
-// locked calls f while nothing is routed.
 func (w *world) locked(f func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

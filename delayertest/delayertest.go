@@ -54,7 +54,6 @@ type Delayer struct {
 
 var _ delayer.Delayer = (*Delayer)(nil)
 
-// A broker is what Delayers share.
 type broker struct {
 	limits delayer.Limits
 	timers bool
@@ -70,7 +69,6 @@ type broker struct {
 	answers   []error
 }
 
-// A waiting message.
 type waiting struct {
 	delayer.Message
 	sealed    amqp091.Publishing
@@ -186,7 +184,6 @@ func (b *broker) now() time.Time {
 	return b.time
 }
 
-// deliver hands on what is due, in the turn of this caller.
 func (b *broker) deliver() { b.deliverUntil(0) }
 
 func (b *broker) deliverUntil(by time.Duration) {

@@ -76,7 +76,6 @@ func (d *Delayer) answer(ctx context.Context, fail func(kind, cause error) error
 	return nil, fail(answer, nil)
 }
 
-// ready returns an error if nothing can be sent.
 func (d *Delayer) ready(ctx context.Context, fail func(kind, cause error) error) error {
 	switch {
 	case d.closed:
@@ -229,7 +228,6 @@ func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (named,
 	return n, nil
 }
 
-// ofTicket makes errors about a ticket.
 func ofTicket(op string) func(kind, cause error) error {
 	return func(kind, cause error) error { return failure(op, delayer.Message{}, kind, cause) }
 }

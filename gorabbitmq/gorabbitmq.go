@@ -102,7 +102,6 @@ func (p *Publisher) PublishDelayed(ctx context.Context, delay time.Duration, dat
 	return p.publish(ctx, exchange, routingKeys, delay, msg)
 }
 
-// publish publishes msg once for each key.
 func (p *Publisher) publish(ctx context.Context, exchange string, keys []string, delay time.Duration, msg amqp091.Publishing) error {
 	if len(keys) == 0 {
 		return invalid(exchange, errNoKey)
@@ -175,7 +174,6 @@ func field(value any) any {
 
 var errNoKey = errors.New("there is no routing key, so nothing would be published")
 
-// invalid is the error for a message that cannot be published.
 func invalid(exchange string, cause error) error {
 	return &delayer.Error{
 		Op: "publish", Object: fmt.Sprintf("to exchange %q", exchange), Kind: delayer.ErrInvalid, Cause: cause,

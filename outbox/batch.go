@@ -51,7 +51,6 @@ FROM delayer_outbox WHERE next_try > now() AND next_try < 'infinity'`
 	idleLimit = `SELECT set_config('idle_in_transaction_session_timeout', $1, true)`
 )
 
-// An item is a message of a batch.
 type item struct {
 	row
 	left   time.Duration // of its delay
@@ -85,7 +84,6 @@ func (r *Relay) relay(ctx context.Context) (found int, next time.Duration, err e
 	return found, max(duration(*us), 0), nil
 }
 
-// batch claims, publishes and settles.
 func (r *Relay) batch(ctx context.Context) (found int, err error) {
 	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {

@@ -121,7 +121,6 @@ type envelope struct {
 	Headers    messagejson.Headers    `json:"headers"`
 }
 
-// A row is a message in the table.
 type row struct {
 	id       int64
 	attempts int

@@ -45,7 +45,6 @@ var (
 	errHeld        = errors.New("not tried: its destination does not confirm other messages")
 )
 
-// A result is the outcome of a Publish.
 type result struct {
 	*item
 	err error

@@ -76,7 +76,6 @@ func (c Config) mostPrefetch() int {
 
 const shortestHold = time.Minute
 
-// resolve fills in the defaults and checks all.
 func (c Config) resolve(l delayer.Limits) (Config, error) {
 	c.Parked = cmp.Or(c.Parked, attempt.ParkedQueue(c.Queue))
 	c.Concurrency = cmp.Or(c.Concurrency, 1)
@@ -95,7 +94,6 @@ func (c Config) resolve(l delayer.Limits) (Config, error) {
 	return c, c.Policy.Validate(l)
 }
 
-// check returns the first key that is wrong, and why.
 func (c Config) check() (key string, err error) {
 	switch {
 	case c.Queue == "":

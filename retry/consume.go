@@ -129,7 +129,6 @@ func Last(ctx context.Context, err error) bool {
 	return decision.park != ""
 }
 
-// A run is one run of the handler.
 type run struct {
 	state   attempt.State // before it
 	planner planner

@@ -120,7 +120,6 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 // same reports whether two contexts are the same. Comparing some types with == would panic.
 func same(a, b context.Context) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
-// list converts all messages.
 func (p *Publisher) list(topic string, messages []*message.Message) ([]delayer.Message, error) {
 	exchange, key := p.cfg.Address(topic)
 	list := make([]delayer.Message, len(messages))

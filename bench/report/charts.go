@@ -24,7 +24,6 @@ type chart struct {
 	measures        []string
 }
 
-// charts are those of report.html, in order.
 var charts = []chart{
 	{"accuracy", "How late messages are", []string{"late p50", "p99"}},
 	{"accuracy", "Processor time for a message, at that rate", []string{"broker CPU", "client CPU"}},

@@ -17,7 +17,6 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// page is what the template shows.
 type page struct {
 	*Report
 	Heading, When, Legend string
@@ -26,7 +25,6 @@ type page struct {
 	Facts                 []fact
 }
 
-// shown is a table with its charts.
 type shown struct {
 	table
 	ID     string
@@ -41,7 +39,6 @@ func (s shown) Head() (out []fact) {
 	return out
 }
 
-// A fact is a name and a value.
 type fact struct{ Name, Value string }
 
 // WriteHTML writes report.html, one file that loads nothing and runs no script.
@@ -71,7 +68,6 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, p)
 }
 
-// facts are what is needed to repeat the benchmark.
 func (r *Report) facts() []fact {
 	list := func(parts ...string) string {
 		return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")

@@ -45,7 +45,6 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// legend explains the tables.
 func (r *Report) legend() string {
 	said := []string{"Late is arrival minus the time a message was due; p50: half of the messages were at most so late."}
 	some := func(is func(Run) bool) bool { return slices.ContainsFunc(r.Runs, is) }

@@ -93,7 +93,6 @@ func failures(r *report.Report) error {
 	return errors.Join(problems...)
 }
 
-// credentials finds the user and password of a URL.
 var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
 // commandLine is the command line without credentials.
@@ -114,7 +113,6 @@ func show(d *cli.Display, e bench.Event, took time.Duration) {
 	}
 }
 
-// outcome is a finished run in a few words.
 func outcome(e bench.Event) string {
 	if e.Skipped != "" {
 		return "skipped: " + e.Skipped

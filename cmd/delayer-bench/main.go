@@ -24,12 +24,10 @@ type streams struct{ out, err io.Writer }
 
 func main() { cli.Main(run) }
 
-// run is the command without the process around it.
 func run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	return program().Run(ctx, args, stdout, stderr, streams{stdout, stderr})
 }
 
-// program is the command line.
 func program() cli.Program {
 	return cli.Program{
 		Name: "delayer-bench", Commands: &commands{},

@@ -11,7 +11,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
-// renderCmd is `delayer-bench render`.
 type renderCmd struct {
 	Report  string `arg:"" predictor:"file" placeholder:"FILE" help:"The report, report.json."`
 	Out     string `predictor:"file" placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`

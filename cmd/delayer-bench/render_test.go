@@ -13,7 +13,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
-// reportFile writes a report of one run.
 func reportFile(t *testing.T, version int) string {
 	t.Helper()
 	text, err := json.Marshal(report.Report{SchemaVersion: version, Runs: []report.Run{{

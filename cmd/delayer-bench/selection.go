@@ -10,7 +10,6 @@ import (
 	"github.com/delayer-go/delayer/bench"
 )
 
-// benchmark returns what the flags ask for, or a usage error.
 func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	b := bench.Benchmark{
 		Scenarios: c.Scenario, Repeat: c.Repeat, Messages: c.Messages, Rate: c.Rate, Concurrency: c.Concurrency, Body: c.Body,

@@ -19,7 +19,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// options are the command's flags.
 type options struct {
 	Messages  int           `default:"5000" help:"Confirmed messages of each fault and backend, at least."`
 	Rate      int           `default:"150" help:"Messages a second of each backend; those of one fault run at the same time."`
@@ -34,7 +33,6 @@ type options struct {
 	Table     []string      `placeholder:"FILE" help:"Break nothing, and print such results as tables."`
 }
 
-// A campaign is one run of the command.
 type campaign struct {
 	options
 	out    io.Writer
@@ -110,7 +108,6 @@ func (c *campaign) brokerOptions() rabbit.Options {
 	return o
 }
 
-// oneNode does the faults of one broker.
 func (c *campaign) oneNode(ctx context.Context) error {
 	const cluster = true
 	todo, err := c.chosen(!cluster)

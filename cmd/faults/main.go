@@ -39,7 +39,6 @@ func main() {
 	}
 }
 
-// printTables prints what docs/results/faults.md has of results.
 func printTables(files []string) error {
 	for _, file := range files {
 		s, err := readSeries(file)

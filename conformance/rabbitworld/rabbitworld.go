@@ -129,7 +129,6 @@ func (b *Worlds) collected(a conformance.Arrival) {
 	}
 }
 
-// publish publishes and waits for the confirm.
 func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
 	const mandatory, immediate = false, false
 	if err := ch.Confirm(noWait); err != nil {
@@ -195,7 +194,6 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 	return func(ctx context.Context) error { return w.resume(ctx, name) }, nil
 }
 
-// resume resumes a queue if it is suspended.
 func (w *world) resume(ctx context.Context, name string) error {
 	w.mu.Lock()
 	resume := w.stuck[name]

@@ -89,7 +89,6 @@ func (s *stage) keep(role string) (kill func(context.Context) error) {
 	return service.Kill
 }
 
-// states counts the orders in each state.
 func (s *stage) states() (map[string]int, error) {
 	rows, err := s.pool.Query(context.Background(), "SELECT state, count(*) FROM orders GROUP BY state")
 	if err != nil {
@@ -107,13 +106,11 @@ func (s *stage) states() (map[string]int, error) {
 	return states, err
 }
 
-// number is the only value of a query.
 func (s *stage) number(query string) (n int) {
 	require.NoError(s.t, s.pool.QueryRow(s.t.Context(), query).Scan(&n))
 	return n
 }
 
-// becomes waits for the states of all orders.
 func (s *stage) becomes(want map[string]int) {
 	s.t.Helper()
 	var got map[string]int

@@ -19,7 +19,6 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// assessCmd is `delayer migrate assess`.
 type assessCmd struct{ commonFlags }
 
 // Help says what a script needs.
@@ -66,13 +65,11 @@ func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
 	return writeFindings(s.Out, assess.Assess(q), len(q.Delayed))
 }
 
-// A wait is what waits for an exchange on all nodes.
 type wait struct {
 	rows   int
 	latest time.Time
 }
 
-// waiting is what waits for each exchange of a vhost.
 func waiting(tables []node.Table, vhost string) map[string]wait {
 	all := map[string]wait{}
 	for _, t := range tables {

@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/evacuate"
 )
 
-// evacuateCmd is `delayer migrate evacuate`.
 type evacuateCmd struct {
 	commonFlags
 	Exchange []string      `sep:"none" placeholder:"NAME" help:"Only what waits for this exchange. May be repeated. Default: all of the vhost."`

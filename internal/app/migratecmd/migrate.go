@@ -30,7 +30,6 @@ type Command struct {
 	Rollback rollbackCmd `cmd:"" help:"Until step 4: make the exchange the plugin's again."`
 }
 
-// commonFlags are those of every step.
 type commonFlags struct {
 	flags.Managed `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer that needs no scan of the plugin's table"`
 	Rabbitmqctl   string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
@@ -100,7 +99,6 @@ func (f *commonFlags) connect(ctx context.Context) (*session, error) {
 	return m, nil
 }
 
-// exchangeFlags are those of a step that works on one exchange.
 type exchangeFlags struct {
 	commonFlags
 	Exchange string `required:"" placeholder:"NAME" help:"The exchange that is migrated."`
@@ -133,7 +131,6 @@ func (f *exchangeFlags) locked(ctx context.Context, run func(*session, *swap.Swa
 	})
 }
 
-// retireCmd is `delayer migrate retire`.
 type retireCmd struct{ exchangeFlags }
 
 // Run ends the migration of an exchange: it proves that the plugin is not needed for it, and
@@ -201,7 +198,6 @@ func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) 
 	return err
 }
 
-// switchCmd is `delayer migrate switch`.
 type switchCmd struct {
 	exchangeFlags
 	Mode string `required:"" enum:"in-place,serve" placeholder:"MODE" help:"in-place: the exchange becomes an ordinary one; its publishers use the library already. serve: it becomes one of delayer serve; its publishers stay as they are."`
@@ -217,13 +213,11 @@ func (c *switchCmd) Validate() error {
 	return c.exchangeFlags.Validate()
 }
 
-// inPlaceWarning is what a switch in place asks for.
 const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header:
 it arrives at once. All its publishers must use package migrate or the library by now. Applications
 that declare the exchange as x-delayed-message when they start get a channel error from now on.
 `
 
-// serveWarning is what a switch to serve asks for.
 const serveWarning = `After this, messages to exchange %s wait in a queue until delayer serve runs for it.
 Applications that declare the exchange as x-delayed-message when they start get a channel error from
 now on. A queue that an application binds to it gets messages at once and twice, until serve with
@@ -281,7 +275,6 @@ func writeResult(out io.Writer, what string, r swap.Result) {
 		cli.Shown(r.Now.Name), what, bindings)
 }
 
-// rollbackCmd is `delayer migrate rollback`.
 type rollbackCmd struct{ exchangeFlags }
 
 // Run makes the exchange the plugin's again.

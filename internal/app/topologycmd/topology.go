@@ -18,7 +18,6 @@ type Command struct {
 	Remove removeCmd `cmd:"" help:"Delete them, if nothing waits there."`
 }
 
-// printCmd is `delayer topology print`.
 type printCmd struct {
 	flags.File
 	flags.Choice
@@ -44,7 +43,6 @@ func (c *printCmd) Run(s cli.Streams) error {
 	return t.WriteText(s.Out)
 }
 
-// applyCmd is `delayer topology apply`.
 type applyCmd struct {
 	flags.Target
 	cli.Format
@@ -84,7 +82,6 @@ func missing(n int) string {
 	return fmt.Sprintf("%d exchanges and queues were missing", n)
 }
 
-// verifyCmd is `delayer topology verify`.
 type verifyCmd struct {
 	flags.Target
 	cli.Format
@@ -132,7 +129,6 @@ func (c *verifyCmd) print(s cli.Streams, cfg backend.Config, problems []backend.
 	return t.Write(s.Out)
 }
 
-// removeCmd is `delayer topology remove`.
 type removeCmd struct {
 	flags.Target
 	Force int `type:"counter" help:"Delete the messages too; given twice, also while a Delayer or a controller is at work. It asks for the prefix to be typed; without a terminal give --prefix."`

@@ -167,7 +167,6 @@ func (a *Account[ID]) Keep(id ID, at time.Duration) {
 	})
 }
 
-// note changes a message, and counts what that changes.
 func (a *Account[ID]) note(id ID, change func(*Course[ID])) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,7 +181,6 @@ func (a *Account[ID]) note(id ID, change func(*Course[ID])) {
 	}
 }
 
-// message finds a message, or makes one.
 func (a *Account[ID]) message(id ID) *Course[ID] {
 	if m, ok := a.byID[id]; ok {
 		return m

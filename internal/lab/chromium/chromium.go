@@ -17,7 +17,6 @@ import (
 // deadline is for all that a test does in its browser, the start included, on a slow machine.
 const deadline = 5 * time.Minute
 
-// names are those under which systems have it.
 var names = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell",
 	"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",

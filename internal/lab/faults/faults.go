@@ -43,7 +43,6 @@ func All() []Fault {
 	}
 }
 
-// killBroker kills the broker, and starts it again, at random moments.
 func killBroker(ctx context.Context, s *Scene) error {
 	return s.again(ctx, s.Times, 0, 2500*time.Millisecond, func() error {
 		if err := errors.Join(s.Broker.Kill(), s.between(ctx, 0, 500*time.Millisecond)); err != nil {
@@ -61,7 +60,6 @@ func pauseBroker(ctx context.Context, s *Scene) error {
 	return s.during(ctx, s.Hold, s.Broker.Pause, s.Broker.Resume)
 }
 
-// cut closes the connections by FIN, at random moments.
 func cut(ctx context.Context, s *Scene) error {
 	for range s.Times {
 		if err := s.between(ctx, 100*time.Millisecond, time.Second); err != nil {
@@ -84,7 +82,6 @@ func halfOpen(ctx context.Context, s *Scene) error {
 	return s.during(ctx, s.Hold, set(HalfOpen), set(Pass))
 }
 
-// alarm makes the broker block publishers, for want of memory.
 func alarm(ctx context.Context, s *Scene) error {
 	set := func(watermark string) func() error {
 		return func() error {
@@ -95,7 +92,6 @@ func alarm(ctx context.Context, s *Scene) error {
 	return s.during(ctx, s.Hold/2, set("0.00001"), set("0.4"))
 }
 
-// deleteDestination deletes queue and exchange, and declares them again.
 func deleteDestination(ctx context.Context, s *Scene) error {
 	return s.during(ctx, s.Hold/2, func() error {
 		return s.each(func(r *Run) error {
@@ -193,7 +189,6 @@ func (s *Scene) names(ctx context.Context, list, prefix string) ([]string, error
 	return names, err
 }
 
-// startControllers starts one for each run, which ends with the run.
 func (s *Scene) startControllers(env ...string) (started []*process.Service) {
 	for _, r := range s.Runs {
 		c := process.Keep(func(ctx context.Context) *exec.Cmd {
@@ -208,7 +203,6 @@ func (s *Scene) startControllers(env ...string) (started []*process.Service) {
 	return started
 }
 
-// killController kills controllers, and starts them again, at random moments.
 func killController(ctx context.Context, s *Scene) error {
 	started := s.startControllers()
 	for range s.Times {
@@ -327,7 +321,6 @@ func LoseLeader(ctx context.Context, s *Scene) error {
 	return leads.Kill()
 }
 
-// busiest is the node that leads the longest queue.
 func (s *Scene) busiest(ctx context.Context) (*rabbit.Broker, error) {
 	leaders, err := s.Cluster.Leaders(ctx)
 	if err != nil {

@@ -35,7 +35,6 @@ func openClient(ctx context.Context, urls []string) (*amqpclient.Client, error) 
 	return amqpclient.Open(ctx, amqpclient.Options{URLs: urls, Name: "faults", Retry: later})
 }
 
-// openReceiver declares the destinations and consumes.
 func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error) {
 	client, err := openClient(ctx, urls)
 	if err != nil {
@@ -65,7 +64,6 @@ func (c *receiver) declare(ctx context.Context, more amqp091.Table) error {
 	return c.client.Declare(ctx, c.destinations(more))
 }
 
-// resume consumes from the destination until pause is called.
 func (c *receiver) resume(ctx context.Context) error {
 	pause, err := c.client.Consume(ctx, c.run.Queue(), c.arrived)
 	if err == nil {
@@ -96,7 +94,6 @@ func (c *receiver) collect(ctx context.Context, urls []string, queue string) (er
 	return c.notice(ctx)
 }
 
-// notice consumes the unroutable queue until ignore is called.
 func (c *receiver) notice(ctx context.Context) error {
 	ignore, err := c.unroutable.Consume(ctx, c.run.Subject.Unroutable(c.run.Prefix), c.kept)
 	if err == nil {

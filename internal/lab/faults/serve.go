@@ -132,7 +132,6 @@ func (d *serving) Close() error {
 	return os.RemoveAll(d.folder)
 }
 
-// removeServing deletes what the services have declared for their exchanges.
 func removeServing(ctx context.Context, urls []string, prefix string) error {
 	client, err := openClient(ctx, urls)
 	if err != nil {

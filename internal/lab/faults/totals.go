@@ -8,7 +8,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
-// A course is what became of one call of Publish, by its number.
 type course = account.Course[int]
 
 // inFlight is how late a message may be that lies in a queue of a broker that is not behind.

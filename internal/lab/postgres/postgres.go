@@ -17,10 +17,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// urlVariable names the environment variable of the server that the user gives.
 const urlVariable = "POSTGRES_URL"
 
-// startTimeout bounds Start where ctx has no deadline.
 const startTimeout = time.Minute
 
 // ErrNone means that this machine has no PostgreSQL. The error says what to do.

@@ -167,7 +167,6 @@ func stopsAgain(t *testing.T, b *rabbit.Broker) {
 	assert.Error(t, b.Run(t.Context()), "closed is closed")
 }
 
-// publishOne publishes a message to a queue, which it declares.
 func publishOne(t *testing.T, b *rabbit.Broker, queue string) {
 	t.Helper()
 	r := rabbittest.NewRig(t, b)

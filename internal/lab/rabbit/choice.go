@@ -92,7 +92,6 @@ type missing string
 func (m missing) Error() string        { return string(m) }
 func (m missing) Is(target error) bool { return target == ErrNone }
 
-// startAlone starts a private node that is in no cluster.
 func startAlone(ctx context.Context, o Options) (*Broker, error) {
 	ports, err := newNodePorts()
 	if err != nil {

@@ -73,7 +73,6 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	return start(ctx, &Broker{at: at, how: "Docker container (" + o.Image + ")", own: s}, o)
 }
 
-// docker runs a command of the engine, and returns what it prints.
 func docker(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "docker", args...).Output()
 	var exit *exec.ExitError
@@ -107,7 +106,6 @@ func imageCommand(ctx context.Context, o Options) ([]string, error) {
 	return append(image.Entrypoint, image.Cmd...), err
 }
 
-// published is the address under which the engine publishes a port.
 func published(ctx context.Context, container, scheme, port string) (*url.URL, error) {
 	host, err := docker(ctx, "port", container, port)
 	return &url.URL{Scheme: scheme, User: url.UserPassword(containerUser, containerUser), Host: host}, err

@@ -7,5 +7,4 @@ import (
 	"syscall"
 )
 
-// ownGroup starts a process in a group of its own.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

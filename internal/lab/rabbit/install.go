@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// install is where this machine has RabbitMQ.
 type install struct {
 	server, ctl, epmd string
 	plugins           []string // folders

@@ -30,7 +30,6 @@ var nodeScript string
 // nodePorts are a node's listeners: all on the loopback interface.
 type nodePorts struct{ amqp, distribution, epmd, management, prometheus int }
 
-// node is the name that a node goes by.
 func (p nodePorts) node() string { return "delayer" + strconv.Itoa(p.amqp) + "@localhost" }
 
 func newNodePorts() (nodePorts, error) {
@@ -41,7 +40,6 @@ func newNodePorts() (nodePorts, error) {
 	return nodePorts{p[0], p[1], p[2], p[3], p[4]}, nil
 }
 
-// A nodeSpec is what one private node differs by from another.
 type nodeSpec struct {
 	Options
 	ports  nodePorts

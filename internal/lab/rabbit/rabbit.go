@@ -324,7 +324,6 @@ func (b *Broker) Close() error {
 	return b.ours(func(s *server, _ bool) error { return s.close() })
 }
 
-// usage is what a broker has used up to now.
 type usage struct {
 	cpu        time.Duration
 	rss        int64

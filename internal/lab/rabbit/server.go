@@ -54,7 +54,6 @@ const (
 	mostTrouble = 400 // lines of warnings and errors
 )
 
-// begin starts the script.
 func (s *server) begin(script *exec.Cmd) error {
 	s.script, s.gone = script, make(chan struct{})
 	s.down, s.answers = make(chan struct{}), make(chan []string, 16)
@@ -78,7 +77,6 @@ func (s *server) begin(script *exec.Cmd) error {
 	return nil
 }
 
-// run starts the server.
 func (s *server) run() error {
 	s.mu.Lock()
 	s.down = make(chan struct{})
@@ -142,7 +140,6 @@ func (s *server) close() error {
 	return nil
 }
 
-// command runs a command where the server is, and returns what it printed.
 func (s *server) command(ctx context.Context, words ...string) (string, error) {
 	line := slices.Concat(s.prefix, words)
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)

@@ -181,7 +181,6 @@ func (s State) Publishing(d *amqp091.Delivery, maxPriority uint8) amqp091.Publis
 	}
 }
 
-// table is the header's value.
 func (s State) table() amqp091.Table {
 	history := make([]any, len(s.History))
 	for i, f := range s.History {

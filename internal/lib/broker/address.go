@@ -150,7 +150,6 @@ func WantTLS(list string) error {
 	return nil
 }
 
-// endpoints lists addresses without credentials.
 func endpoints(all []address) string {
 	names := make([]string, len(all))
 	for i, a := range all {

@@ -48,7 +48,6 @@ func Consume(ctx context.Context, conn *Conn, c Consuming) {
 	}
 }
 
-// consume serves one channel and returns why it ended.
 func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	ch, err := conn.Channel(ctx)
 	if err != nil {

@@ -25,7 +25,6 @@ const unencrypted, encrypted = "amqp", "amqps"
 // dialTimeout is for TCP, TLS and the AMQP handshake together.
 const dialTimeout = 30 * time.Second
 
-// dial tries the addresses in turn, beginning with the one at index first.
 func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
 	var failed []string
 	var last, kind error
@@ -75,7 +74,6 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 	return deadline
 }
 
-// dial makes one attempt.
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {
 	// amqp091-go takes no context: closing the socket ends the handshake.
 	var socket *wire

@@ -137,7 +137,6 @@ func (m *Mover) serve(alive context.Context, messages <-chan amqp091.Delivery) {
 	}
 }
 
-// redeclare declares the topology again.
 func (m *Mover) redeclare(ctx context.Context) {
 	if err := m.cfg.Redeclare(ctx); err != nil {
 		m.warn("cannot declare the queue for misrouted messages", "error", err)

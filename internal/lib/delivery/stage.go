@@ -190,7 +190,6 @@ func (s Stage) bindings(exchange, queue, key string) []topology.Binding {
 	}
 }
 
-// keyStart begins every delivery key.
 const keyStart = message.Reserved + ":="
 
 // Key returns the delivery key of a destination: a hash, because a name may have dots and up to 255

@@ -278,7 +278,6 @@ func (k *Keeper) declareAgain(ctx context.Context) error {
 	return nil
 }
 
-// find learns what is missing.
 func (k *Keeper) find(ctx context.Context) error {
 	missing, err := k.cfg.Objects.Missing(ctx, k.cfg.Topology)
 	if err != nil {

@@ -25,7 +25,6 @@ type Links[L any] struct {
 	used map[use]L // all that were ever declared, also before a Reset
 }
 
-// A use is a link for keys of a certain number of words.
 type use struct{ index, words int }
 
 // A LinkSpec describes the links of a strategy.

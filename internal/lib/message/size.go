@@ -106,7 +106,6 @@ const (
 	maxEntries = 8192 - 64
 )
 
-// entrySize is the size of one entry of a valid table.
 func entrySize(t amqp091.Table, name string) int {
 	value, ok := t[name]
 	if !ok {

@@ -251,7 +251,6 @@ func settleName(queue, random string) string {
 	return strings.ToValidUTF8(queue[:min(len(queue), longest-len(suffix))], "") + suffix
 }
 
-// quorum returns the quorum queues of p.
 func quorum(p topology.Plan) []topology.Queue {
 	return slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
 		return q.Args["x-queue-type"] != string(delayer.Quorum)

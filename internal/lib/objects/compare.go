@@ -39,7 +39,6 @@ type Actual struct {
 // arguments its durability and the like.
 type Object amqp091.Table
 
-// object returns what a declaration makes.
 func object(kind string, autoDelete bool, args amqp091.Table) Object {
 	o := Object{"type": kind, "durable": true, "auto_delete": autoDelete, "internal": false}
 	maps.Copy(o, args)

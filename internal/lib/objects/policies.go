@@ -95,14 +95,12 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 	}
 }
 
-// item is a queue or an exchange as the API shows it.
 type item struct {
 	Name      string          `json:"name"`
 	Policy    string          `json:"policy"`
 	Effective json.RawMessage `json:"effective_policy_definition"`
 }
 
-// applied asks for the objects of a plan.
 func (m *PolicyAPI) applied(ctx context.Context, prefix string, p topology.Plan) (a Policies, err error) {
 	byName := map[string]Policy{} // what queues have of it
 	ours := map[string]bool{}
@@ -180,7 +178,6 @@ func (m *PolicyAPI) exchanges(ctx context.Context, p topology.Plan, a *Policies,
 	return nil
 }
 
-// lookAtPolicies is the operation that an error names.
 const lookAtPolicies = "look at policies"
 
 // A Policy holds the keys that apply to one queue or exchange, whichever policies they are from.

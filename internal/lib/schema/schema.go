@@ -86,7 +86,6 @@ func begin(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, conn, f)
 }
 
-// each calls f with every file, in order.
 func (s Schema) each(f func(number int, name string) error) error {
 	names, err := fs.Glob(s.Files, "*.sql")
 	if err != nil {

@@ -103,7 +103,6 @@ func (q Queues) links(declare func(context.Context, topology.Plan) error) *keepe
 	})
 }
 
-// all lists every possible link.
 func (q Queues) all() []link {
 	var all []link
 	for step := range int16(len(q.Steps.Waits)) { //nolint:gosec // at most mostSteps

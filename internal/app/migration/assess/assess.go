@@ -44,7 +44,6 @@ type Finding struct {
 	About, Says, Do string // Do may be ""
 }
 
-// findings are those of one kind after the other.
 type findings []Finding
 
 func (f *findings) add(level Level, about, says, do string) {
@@ -184,7 +183,6 @@ func (f *findings) broker(q Question) {
 	}
 }
 
-// theSwitch is about how exchanges change hands.
 func (f *findings) theSwitch(q Question) {
 	switch {
 	case !hasPlugin(q):
@@ -232,7 +230,6 @@ func (f *findings) configuration(q Question) {
 		"harms it is not looked at here", "delayer topology apply, then delayer topology verify")
 }
 
-// exchange is about what an exchange of the plugin is, and is to others.
 func (f *findings) exchange(q Question, d inventory.Delayed) {
 	about := fmt.Sprintf("exchange %q", d.Name)
 	if to, _ := d.Arguments["alternate-exchange"].(string); to != "" {

@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 )
 
-// ready is a broker where nothing is to be said but what always is.
 func ready() Question {
 	d := inventory.Delayed{}
 	d.Name, d.Type, d.Durable, d.Arguments = "x", inventory.DelayedMessage, true, amqp091.Table{"x-delayed-type": "direct"}

@@ -134,10 +134,8 @@ func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
 	return all, err
 }
 
-// op is the operation that an error names.
 const op = "look at"
 
-// get asks what the broker knows at once.
 func (a *API) get(ctx context.Context, into any, path ...string) error {
 	if a.Within > 0 {
 		var cancel context.CancelFunc

@@ -28,7 +28,6 @@ func TestNew_Refuses(t *testing.T) {
 	}
 }
 
-// script returns a command that is a shell script.
 func script(t *testing.T, text string) *Control {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rabbitmqctl")
@@ -116,10 +115,8 @@ func FuzzExpression(f *testing.F) {
 	})
 }
 
-// entry is a header with the name h.
 func entry(value ...byte) []byte { return append([]byte{1, 'h'}, value...) }
 
-// headers is a content header that has just these.
 func headers(table []byte) []byte {
 	return append([]byte{0x20, 0, 0, 0, 0, byte(len(table))}, table...)
 }

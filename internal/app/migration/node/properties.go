@@ -49,7 +49,6 @@ func DecodeProperties(encoded []byte) (msg amqp091.Publishing, err error) {
 	return msg, nil
 }
 
-// mostDepth bounds how deep tables and arrays may be nested.
 const mostDepth = 64
 
 // A decoder reads from the front of rest. After an error it returns zeros.

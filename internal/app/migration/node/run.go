@@ -163,7 +163,6 @@ func explainFailed(reason string) error {
 // ErrNoPlugin means that a node has no process or no table of the plugin.
 var ErrNoPlugin = errors.New("the node does not run the x-delayed-message plugin (rabbitmq-plugins enable rabbitmq_delayed_message_exchange; a disabled plugin has no messages)")
 
-// A tail keeps the last bytes that are written to it.
 type tail struct{ kept []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

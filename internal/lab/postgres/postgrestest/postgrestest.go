@@ -30,7 +30,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// shared is what the tests of one test binary share.
 var shared struct {
 	start  sync.Once
 	server *postgres.Server

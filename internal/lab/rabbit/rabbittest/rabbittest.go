@@ -35,7 +35,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// shared is what the tests of one test binary share.
 var shared struct {
 	options rabbit.Options
 	start   sync.Once

@@ -62,7 +62,6 @@ func (r *Rig) Connect(url string) {
 	r.Ch = r.Channel()
 }
 
-// dial returns a connection that ends with the test.
 func (r *Rig) dial() (*amqp091.Connection, error) {
 	conn, err := amqpclient.Dial(context.Background(), r.url, r.Name())
 	if err == nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// tiers is a configuration of fixed tiers under a prefix of the test's own.
 func tiers(t testing.TB, queueType delayer.QueueType, f fixedtiers.Config) backend.Config {
 	return backend.Config{
 		Options:    delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent, QueueType: queueType},

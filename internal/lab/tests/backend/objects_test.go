@@ -55,7 +55,6 @@ func TestTopology_AppliedVerifiedRemoved(t *testing.T) {
 	}
 }
 
-// problems are what Verify finds, without the test's prefix.
 func problems(t *testing.T, cfg backend.Config) (list []string) {
 	t.Helper()
 	found, err := backend.Verify(within(t), cfg)

@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// silent is the logger of tests that break things on purpose.
 var silent = slog.New(slog.DiscardHandler)
 
 func within(t testing.TB) context.Context {
@@ -35,7 +34,6 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// config is a small ladder under a prefix of the test's own.
 func config(t testing.TB) backend.Config {
 	return backend.Config{
 		Options:      delayer.Options{URL: rabbittest.Broker(t).URL(), Prefix: rabbittest.Prefix(t), Logger: silent},
@@ -43,13 +41,11 @@ func config(t testing.TB) backend.Config {
 	}
 }
 
-// channel is a channel of the test's own.
 func channel(t testing.TB) *amqp091.Channel {
 	t.Helper()
 	return rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 }
 
-// consume declares a queue that goes with the test and consumes from it.
 func consume(t testing.TB, ch *amqp091.Channel, name string) <-chan amqp091.Delivery {
 	t.Helper()
 	_, err := ch.QueueDeclare(name, true, false, false, false, nil)

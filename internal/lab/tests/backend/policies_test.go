@@ -19,7 +19,6 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// setPolicy sets a policy on all names of a prefix, until it is lifted or the test ends.
 func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift func()) {
 	t.Helper()
 	if !b.Owned() {

@@ -80,7 +80,6 @@ func (a *authority) issue(name string) (cert, key string) {
 	return a.write(name, "CERTIFICATE", der), a.write(name+"-key", "EC PRIVATE KEY", secret)
 }
 
-// encrypted is a broker that speaks TLS to those with a certificate of its authority.
 func encrypted(t *testing.T, ca *authority) (b *rabbit.Broker, address string) {
 	t.Helper()
 	cert, key := ca.issue("server")

@@ -16,7 +16,6 @@ import (
 // dead is an address where nothing listens.
 const dead = "127.0.0.1:1"
 
-// at is the broker's URL with other hosts, as a list.
 func at(t testing.TB, hosts ...string) string {
 	t.Helper()
 	var list []string

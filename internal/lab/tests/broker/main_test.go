@@ -20,10 +20,8 @@ import (
 
 func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 
-// patience ends a test that waits in vain.
 const patience = rabbittest.Patience
 
-// waitForAnswer is the noWait argument of amqp091-go.
 const waitForAnswer = false
 
 // within bounds a test's waiting; it is far longer than anything here takes.
@@ -37,7 +35,6 @@ func options(t testing.TB, url string) broker.Options {
 	return broker.Options{URL: url, Name: t.Name(), Backend: "test", Logger: slog.New(slog.DiscardHandler)}
 }
 
-// open returns a publisher and a control on the broker, closed when the test ends.
 func open(t testing.TB, url string, onReset func()) (*broker.Publisher, *broker.Control) {
 	t.Helper()
 	o := options(t, url)
@@ -52,7 +49,6 @@ func open(t testing.TB, url string, onReset func()) (*broker.Publisher, *broker.
 	return p, c
 }
 
-// declare makes a queue that goes with the test.
 func declare(t testing.TB, c *broker.Control, args amqp091.Table) string {
 	t.Helper()
 	name := rabbittest.Prefix(t)

@@ -114,7 +114,6 @@ func (w *wire) write(b []byte) {
 	w.sent.Write(b) // never fails
 }
 
-// take returns what was sent since the last time.
 func (w *wire) take() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()

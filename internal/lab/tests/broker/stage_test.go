@@ -28,7 +28,6 @@ func ladder() backend.Config {
 	return backend.Config{BinaryLadder: binaryladder.Config{Tick: tick, Steps: "100ms,200ms,400ms,800ms,1600ms,3200ms"}}
 }
 
-// send publishes n messages with numbers as bodies.
 func (b *repaired) send(exchange, key string, delay time.Duration, n int) {
 	b.Helper()
 	for i := range n {

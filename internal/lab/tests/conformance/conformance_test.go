@@ -124,7 +124,6 @@ func TestConformance(t *testing.T) {
 	running.Wait()
 }
 
-// conform runs the suite on a configuration.
 func conform(t *testing.T, b *rabbit.Broker, cfg backend.Config, together func(step func() error) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()

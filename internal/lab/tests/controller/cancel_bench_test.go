@@ -137,7 +137,6 @@ func controllerCommand(tb testing.TB, opts delayer.Options) *exec.Cmd {
 	return child
 }
 
-// startController starts a controller in a process of its own.
 func startController(tb testing.TB, opts delayer.Options) *exec.Cmd {
 	tb.Helper()
 	child := controllerCommand(tb, opts)

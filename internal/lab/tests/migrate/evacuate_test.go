@@ -22,7 +22,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
-// ladder is the configuration of a Delayer for delays up to an hour and more.
 func (r *rig) ladder() backend.Config {
 	cfg := backend.Config{Backend: "binaryladder"}
 	cfg.URL, cfg.Prefix, cfg.Logger = r.Broker.URL(), r.Prefix, slog.New(slog.DiscardHandler)
@@ -30,7 +29,6 @@ func (r *rig) ladder() backend.Config {
 	return cfg
 }
 
-// job is an evacuation of the exchange, through a Delayer with a tick of a second.
 func (r *rig) job() evacuate.Job {
 	r.Helper()
 	return evacuate.Job{

@@ -158,7 +158,6 @@ func (r *rehearsal) serve() {
 	assert.Len(r, r.inLadder(), inDays)
 }
 
-// switches switches the exchange. It is killed at several places.
 func (r *rehearsal) switches(mode string) {
 	for range kills[1:] {
 		r.killed("switch", "--mode", mode, "--yes")
@@ -166,7 +165,6 @@ func (r *rehearsal) switches(mode string) {
 	r.step("switch", "--mode", mode, "--yes")
 }
 
-// holds holds what was promised.
 func (r *rehearsal) holds() {
 	r.Helper()
 	require.NoError(r, r.account.Await(r.Context(), rabbittest.Patience))
@@ -177,7 +175,6 @@ func (r *rehearsal) holds() {
 	}
 }
 
-// empty waits until the plugin holds nothing for the exchange.
 func (r *rehearsal) empty() {
 	r.Helper()
 	require.Eventually(r, func() bool {
@@ -303,10 +300,8 @@ func (p *rawPublisher) PublishWithContext(ctx context.Context, exchange, key str
 	}
 }
 
-// kills are after how long steps are killed, in turn.
 var kills = []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond}
 
-// build builds the command delayer.
 func build(t testing.TB) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "delayer")

@@ -51,7 +51,6 @@ func rabbitmqctl(t testing.TB, b *rabbit.Broker) string {
 	return b.EvalCommand()
 }
 
-// A rig is a user's exchange in a vhost, and what the tool has.
 type rig struct {
 	*rabbittest.Rig
 	broker  *broker.Control
@@ -176,7 +175,6 @@ func (r *rig) tryRollback() error {
 	return err
 }
 
-// delayed declares the exchange.
 func (r *rig) delayed(kind string, autoDelete bool, args amqp091.Table) {
 	r.Helper()
 	all := amqp091.Table{"x-delayed-type": kind}
@@ -213,7 +211,6 @@ func (r *rig) publish(exchange, key string, n int, delay time.Duration, headers 
 	r.PublishDelayed(exchange, key, messages...)
 }
 
-// asked is a message that asks the plugin for a delay.
 func asked(delay time.Duration, msg amqp091.Publishing) amqp091.Publishing {
 	headers := amqp091.Table{}
 	for k, v := range msg.Headers {
@@ -236,14 +233,12 @@ func (r *rig) depth(queue string) int {
 	return q.Messages
 }
 
-// arrives waits until a queue holds so many messages.
 func (r *rig) arrives(queue string, n int) {
 	r.Helper()
 	require.Eventually(r, func() bool { return r.depth(queue) >= n }, time.Minute, 20*time.Millisecond)
 	require.Equal(r, n, r.depth(queue))
 }
 
-// receive waits for so many messages.
 func (r *rig) receive(in <-chan amqp091.Delivery, n int) (got []amqp091.Delivery) {
 	r.Helper()
 	for len(got) < n {
@@ -259,7 +254,6 @@ func (r *rig) definition() inventory.Definition {
 	return d
 }
 
-// recorded reports whether the exchange has a record.
 func (r *rig) recorded() bool {
 	r.Helper()
 	_, found, err := record.Read(r.Context(), r.api, r.Prefix, r.name)

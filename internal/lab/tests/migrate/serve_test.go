@@ -27,7 +27,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
-// serves serves the exchange until stop is called or the test ends.
 func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
 	r.Helper()
 	cfg := backend.Config{}

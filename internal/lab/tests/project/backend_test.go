@@ -48,14 +48,12 @@ func TestBackend_AFolderAndAFewLines(t *testing.T) {
 // someCase is one of the conformance suite that a backend fails whose messages do not arrive.
 const someCase = "never-early"
 
-// An addition is files that are not there.
 type addition struct {
 	*testing.T
 	folder  string
 	replace map[string]string
 }
 
-// add makes path, below the module, a file with this text.
 func (a *addition) add(path, text string) {
 	a.Helper()
 	absolute, err := filepath.Abs(root + path)

@@ -22,7 +22,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// docker runs a command of the engine, and returns what it prints.
 func docker(ctx context.Context, t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

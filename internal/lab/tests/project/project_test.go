@@ -42,7 +42,6 @@ func parse[T any](t *testing.T, path string) (documents []T) {
 	}
 }
 
-// dockerfile are its instructions.
 func dockerfile(t *testing.T) (lines []string) {
 	for line := range strings.Lines(read(t, "Dockerfile")) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -52,7 +51,6 @@ func dockerfile(t *testing.T) (lines []string) {
 	return lines
 }
 
-// finalStage is what is left of the Dockerfile without the build.
 func finalStage(t *testing.T) []string {
 	lines := dockerfile(t)
 	at := slices.Index(lines, "FROM scratch")

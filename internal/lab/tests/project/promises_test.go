@@ -40,7 +40,6 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// source is the text of the files of a folder.
 func source(t *testing.T, folder, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, pattern))

@@ -16,5 +16,4 @@ func TestMain(m *testing.M) {
 	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}, suiteLeaves...)
 }
 
-// silent is the logger of tests that break things on purpose.
 var silent = slog.New(slog.DiscardHandler)

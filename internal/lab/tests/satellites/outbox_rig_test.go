@@ -24,7 +24,6 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
-// database returns connections to a database with the outbox's table.
 func database(t testing.TB) (*pgxpool.Pool, string) {
 	t.Helper()
 	address := postgrestest.URL(t)
@@ -71,7 +70,6 @@ func relay(t testing.TB, pool *pgxpool.Pool, d delayer.Delayer, cfg outbox.Confi
 	return stop
 }
 
-// enqueue commits messages with the ids in one transaction.
 func enqueue(t testing.TB, pool *pgxpool.Pool, queue string, delay time.Duration, ids ...string) {
 	t.Helper()
 	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -100,7 +98,6 @@ func queue(t testing.TB, b *rabbit.Broker) (string, <-chan amqp091.Delivery) {
 	return name, r.Consume(name)
 }
 
-// collect waits until each id has come, and returns how often each did.
 func collect(t testing.TB, deliveries <-chan amqp091.Delivery, ids []string) map[string]int {
 	t.Helper()
 	missing, came := map[string]bool{}, map[string]int{}

@@ -61,7 +61,6 @@ func newService(t testing.TB, cfg backend.Config) *service {
 	return s
 }
 
-// publish sends one message to the exchange, whose body is its id.
 func (s *service) publish(id string, headers amqp091.Table) {
 	s.Helper()
 	s.Publish(s.orders, "order.new", amqp091.Publishing{
@@ -98,7 +97,6 @@ func (s *service) consume(handler retry.Handler) (calls <-chan call, stop func()
 	return out, stop
 }
 
-// failing is a handler that fails.
 func failing(err error) retry.Handler {
 	return func(context.Context, amqp091.Delivery) error { return err }
 }
