@@ -137,6 +137,8 @@ type DeliveryEvent struct {
 	// that of the publisher, which may differ.
 	Lateness time.Duration
 	Err      error // nil: the broker has confirmed it
+	// Dropped: the broker has confirmed it, and its exchange had no queue for it.
+	Dropped bool
 }
 
 // Handling is what became of a message that a handler of package retry was given.

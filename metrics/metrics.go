@@ -123,8 +123,8 @@ func (c *Collector) Observer() delayer.Observer {
 		},
 		Round: func(delayer.RoundEvent) { c.rounds.Inc() },
 		Delivered: func(e delayer.DeliveryEvent) {
-			c.delivered.WithLabelValues(delivered(e.Err)).Inc()
-			if e.Err == nil {
+			c.delivered.WithLabelValues(delivered(e)).Inc()
+			if e.Err == nil && !e.Dropped {
 				c.late("controller", e.Lateness)
 			}
 		},
@@ -271,13 +271,15 @@ func redeclared(err error) string {
 }
 
 // deliveryResults are the values that delivered returns.
-var deliveryResults = [...]string{"confirmed", "refused", "failed"}
+var deliveryResults = [...]string{"confirmed", "refused", "failed", "dropped"}
 
-func delivered(err error) string {
+func delivered(e delayer.DeliveryEvent) string {
 	switch {
-	case err == nil:
+	case e.Dropped:
+		return deliveryResults[3]
+	case e.Err == nil:
 		return deliveryResults[0]
-	case errors.Is(err, delayer.ErrRefused), errors.Is(err, delayer.ErrUnroutable):
+	case errors.Is(e.Err, delayer.ErrRefused), errors.Is(e.Err, delayer.ErrUnroutable):
 		return deliveryResults[1]
 	}
 	return deliveryResults[2]

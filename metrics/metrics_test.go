@@ -108,6 +108,7 @@ func TestObserver_OtherEvents(t *testing.T) {
 	o.Delivered(delayer.DeliveryEvent{Lateness: -time.Second})
 	o.Delivered(delayer.DeliveryEvent{Err: &delayer.Error{Kind: delayer.ErrRefused}})
 	o.Delivered(delayer.DeliveryEvent{Err: context.Canceled})
+	o.Delivered(delayer.DeliveryEvent{Dropped: true})
 	o.Parked(delayer.ParkedEvent{Queue: "q", Messages: 3})
 	o.Parked(delayer.ParkedEvent{Queue: "q", Messages: 2})
 	for _, outcome := range []delayer.Handling{delayer.Succeeded, delayer.Retried, delayer.Retried} {
@@ -128,6 +129,7 @@ func TestObserver_OtherEvents(t *testing.T) {
 		"delayer_controller_delivered_total confirmed":   1,
 		"delayer_controller_delivered_total refused":     1,
 		"delayer_controller_delivered_total failed":      1,
+		"delayer_controller_delivered_total dropped":     1,
 		"delayer_lateness_seconds controller":            1,
 		"delayer_lateness_seconds consumer":              2,
 		"delayer_retry_attempts_total succeeded q":       1,

@@ -97,6 +97,17 @@ serve:
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.NotEqual(t, postponed, answer["ticket"])
 
+	empty := prefix + "-empty"
+	require.NoError(t, channel(t, url).ExchangeDeclare(empty, "topic", false, true, false, false, nil))
+	for range 3 {
+		status, answer = c.ask(http.MethodPost, "/v1/messages", fmt.Sprintf(`{"exchange": %q, "delay": "100ms"}`, empty))
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	s.eventually(t, `delayer_controller_delivered_total{result="dropped"} 3`)
+	assert.Contains(t, s.logged(), `"exchange":"`+empty+`"`)
+	status, answer = c.ask(http.MethodPost, "/v1/messages", fmt.Sprintf(`{"exchange": %q}`, empty))
+	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
+
 	s.eventuallyLike(t, `delayer_http_request_seconds_count\{route="POST /v1/messages",status="201"\} \d+`)
 	require.Equal(t, exitOK, s.stop())
 	_, err := net.Dial("tcp", strings.TrimPrefix(c.base, "http://"))

@@ -90,6 +90,21 @@ prefix: %s
 		assert.Equal(t, "key", d.RoutingKey)
 	}
 
+	for _, delay := range []any{int32(0), int32(-5), nil} {
+		publish("topic", "now", amqp091.Table{"x-delay": delay})
+		assert.NotContains(t, next("topic").Headers, "x-delay", "%v", delay)
+	}
+
+	require.NoError(t, ch.ExchangeDeclare("topic.empty", "topic", true, false, false, false, nil))
+	for range 3 {
+		publish("any", "dropped", amqp091.Table{"x-delayer-exchange": "topic.empty"})
+		publish("any", "bound", amqp091.Table{"x-delayer-exchange": "topic.delivery"})
+		require.Equal(t, "bound", next("topic").MessageId)
+	}
+	s.eventually(t, `delayer_entry_seconds_count{action="dropped",exchange="any"} 3`)
+	s.eventually(t, `delayer_entry_seconds_count{action="at_once",exchange="any"} 3`)
+	assert.Contains(t, s.logged(), `"to":"topic.empty"`)
+
 	due := time.Now().Add(1500 * time.Millisecond)
 	publish("any", "due", amqp091.Table{"x-delayer-exchange": "topic.delivery", "x-delayer-due": due.UnixMilli()})
 	publish("any", "text", amqp091.Table{"x-delayer-exchange": "topic.delivery", "x-delayer-delay": "300ms"})
@@ -124,6 +139,48 @@ prefix: %s
 	assert.Contains(t, stderr, `to: "fanout" is an entry itself`)
 	publish("fanout", "still served", nil)
 	require.Equal(t, "still served", next("fanout").MessageId)
+	require.Equal(t, exitOK, s.stop())
+}
+
+// TestServe_Deaths: x-death arrives, of a queue that dead-letters to an entry and of a consumer that
+// publishes there what it got. RabbitMQ 3 counts on; for RabbitMQ 4 the log warns.
+func TestServe_Deaths(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	url, prefix := vhost(t, b), rabbittest.Prefix(t)
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\n"+quickLadder+"serve: {exchanges: [{name: orders, to: orders.delivery}]}\n")
+	s := serve(t, "serve", "--config", config)
+	declared(t, url, "orders")
+	ch := channel(t, url)
+	_, err := ch.QueueDeclare("queue", true, false, false, false, amqp091.Table{"x-dead-letter-exchange": "orders"})
+	require.NoError(t, err)
+	require.NoError(t, ch.QueueBind("queue", "#", "orders.delivery", false, nil))
+	in, err := ch.Consume("queue", "", false, false, false, false, nil)
+	require.NoError(t, err)
+	counts := []any{}
+	require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(100)}}))
+	for range 6 {
+		d := rabbittest.Next(t, in)
+		deaths, _ := d.Headers["x-death"].([]any)
+		for _, entry := range deaths {
+			if death, _ := entry.(amqp091.Table); death["queue"] == "queue" {
+				counts = append(counts, death["count"])
+			}
+		}
+		if len(counts) < 3 {
+			require.NoError(t, d.Reject(false))
+			continue
+		}
+		d.Headers["x-delay"] = int32(100)
+		require.NoError(t, ch.Publish("orders", "key", false, false, amqp091.Publishing{Headers: d.Headers}))
+		require.NoError(t, d.Ack(false))
+	}
+	if strings.HasPrefix(b.Version(), "3.") {
+		require.Equal(t, []any{int64(1), int64(2), int64(3), int64(3), int64(3)}, counts)
+	} else {
+		require.Equal(t, []any{int64(1), int64(1), int64(1), int64(1), int64(1)}, counts)
+		require.Contains(t, s.logged(), "begins x-death anew")
+	}
 	require.Equal(t, exitOK, s.stop())
 }
 

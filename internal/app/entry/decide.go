@@ -28,10 +28,11 @@ const (
 	delayed                // to its destination, through the Delayer
 	tour                   // back to the entry, through the Delayer: then straight
 	park                   // to the queue of parked messages
+	dropped                // straight, and no queue there has taken it
 )
 
 // actions are their names, in logs and metrics.
-var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delayed_to_come_back", park: "parked"}
+var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delayed_to_come_back", park: "parked", dropped: "dropped"}
 
 // A letter is a message with what to do about it.
 type letter struct {
@@ -50,10 +51,12 @@ type letter struct {
 // rules decide. They are pure.
 type rules struct {
 	Names
-	spec   Spec
-	to     Destinations
-	limits delayer.Limits
-	user   string // of the connection
+	spec     Spec
+	to       Destinations
+	limits   delayer.Limits
+	user     string // of the connection
+	prefix   string
+	recounts bool // the broker counts deaths anew in what a client publishes
 }
 
 // stateHeader is the header of a message on its way back to the entry, with what the header of
@@ -86,19 +89,21 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if name := xdelay.Misspelt(d.Headers); name != "" {
 		l.odd = fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
 	}
-	if delay == 0 {
-		return r.hop(l, now)
+	_, died := l.out.Headers["x-death"]
+	if died && r.recounts {
+		l.odd = recounted
 	}
-	delete(l.out.Headers, xdelay.Header)
-	if due {
+	if delay == 0 || due {
 		return r.hop(l, now)
 	}
 	l.action, l.delay = delayed, delay
-	if d.Expiration != "" || d.Priority > r.limits.MaxPriority { // what the Delayer does not deliver as it is
+	if d.Expiration != "" || d.Priority > r.limits.MaxPriority || died { // what the Delayer does not deliver as it is
 		l.action, l.trip = tour, r.returning(d, now, "", true)
 	}
 	return l
 }
+
+const recounted = "a queue dead-letters to this exchange, and RabbitMQ from 4.0 on begins x-death anew for what a client publishes: its count never exceeds 1. Let a queue whose consumer counts by it dead-letter to the exchange behind this one"
 
 // mostHops is how many entries a message may pass at once, one after the other. A circle of several
 // exchanges that are bound to each other multiplies it each time.
@@ -136,13 +141,15 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	return l
 }
 
-// publishing is the message as it came, but for the user-id of another user. Headers that only
-// Delayer writes are not passed on: a publisher has written them.
+// publishing is the message as it came, but for the user-id of another user and what asks for a
+// delay. Headers that only Delayer writes are not passed on: a publisher has written them. Nor is
+// what the Delayer's own queues have written into x-death.
 func (r *rules) publishing(d *amqp091.Delivery) amqp091.Publishing {
 	msg := message.Again(d, r.user)
-	for _, name := range [...]string{ExchangeHeader, DelayHeader, DueHeader, message.Hops, message.NewDelay, stateHeader, userHeader, attempt.Header} {
+	for _, name := range [...]string{xdelay.Header, ExchangeHeader, DelayHeader, DueHeader, message.Hops, message.NewDelay, stateHeader, userHeader, attempt.Header} {
 		delete(msg.Headers, name)
 	}
+	message.ForgetDeathsOf(msg.Headers, r.prefix)
 	if d.UserId != "" && d.UserId != msg.UserId {
 		msg.Headers[userHeader] = d.UserId
 	}
@@ -170,8 +177,9 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 	return msg
 }
 
-// carriedHeaders are those that would delay a message on the way back.
-var carriedHeaders = map[string]string{"delay": xdelay.Header, "native": message.NativeDelay}
+// carriedHeaders are those that would delay a message on the way back, or end it: for a broker
+// before 4.0, an x-death that names its destination is a circle.
+var carriedHeaders = map[string]string{"delay": xdelay.Header, "native": message.NativeDelay, "deaths": "x-death"}
 
 // restore returns a message of the queue Back as it first came to the entry, and whether it has
 // waited for its delay. The user-id that it first had is believed only of a message that serve has

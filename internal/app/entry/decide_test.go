@@ -18,8 +18,8 @@ import (
 var (
 	now   = time.UnixMilli(1_700_000_000_500)
 	clean = rules{
-		Names: Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"},
-		spec:  Spec{Name: "orders"}, to: Destinations{To: "behind"},
+		Names: Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"}, prefix: "p",
+		spec: Spec{Name: "orders"}, to: Destinations{To: "behind"},
 		limits: delayer.Limits{MaxPriority: 4}, user: "serve",
 	}
 )
@@ -62,7 +62,7 @@ func TestDecide(t *testing.T) {
 			assert.Equal(t, c.want, l.action)
 			assert.Equal(t, c.delay, l.delay)
 			assert.Equal(t, c.want == park, l.reason != "")
-			if c.want == delayed {
+			if c.want != park {
 				assert.NotContains(t, l.out.Headers, "x-delay")
 			}
 		})
@@ -81,7 +81,11 @@ func published(msg amqp091.Publishing, key string) amqp091.Delivery {
 
 func TestDecide_Tour(t *testing.T) {
 	r := clean
-	d := incoming(amqp091.Table{"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)}})
+	death := func(queue string) amqp091.Table { return amqp091.Table{"queue": queue, "reason": "rejected"} }
+	d := incoming(amqp091.Table{
+		"x-delay": "5000", "CC": []any{"copy"}, "a": amqp091.Table{"b": int64(1)},
+		"x-death": []any{death("theirs"), death("p.ladder.wait.2s")}, "x-first-death-queue": "p.ladder.wait.2s",
+	})
 	d.Expiration, d.UserId, d.Priority = "60000", "alice", 9
 	want := published(message.Again(&d, ""), d.RoutingKey)
 
@@ -99,6 +103,8 @@ func TestDecide_Tour(t *testing.T) {
 	assert.Equal(t, "order.new", due.RoutingKey)
 	assert.Equal(t, "orders", due.Exchange)
 	delete(want.Headers, "x-delay")
+	delete(want.Headers, "x-first-death-queue")
+	want.Headers["x-death"] = []any{death("theirs")}
 	want.Headers[delayer.Header], want.Headers[userHeader] = id, "alice"
 	assert.Equal(t, want, published(due.out, due.RoutingKey))
 }
@@ -173,6 +179,7 @@ func TestDecide_ParkedAndSentAgain(t *testing.T) {
 	d := incoming(amqp091.Table{"x-delay": "soon", "CC": []any{"copy"}})
 	d.Expiration = "60000"
 	want := published(message.Again(&d, ""), d.RoutingKey)
+	delete(want.Headers, "x-delay")
 	l := clean.decide(clean.Queue, &d, now)
 	require.Equal(t, park, l.action)
 	state, ok := attempt.Parked(&amqp091.Delivery{Headers: l.trip.Headers}, now)

@@ -36,7 +36,7 @@ type Config struct {
 	Prefetch int             // how many messages of an entry are under way at a time
 
 	// Passed is called for each message that was passed on, unless it is nil. exchange is the
-	// entry, action at_once, delayed, delayed_to_come_back or parked, and took the time from when
+	// entry, action at_once, delayed, delayed_to_come_back, parked or dropped, and took the time from when
 	// the message was read until it was confirmed where it went.
 	Passed func(exchange, action string, took time.Duration)
 }
@@ -111,7 +111,8 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	prefix, conn := r.cfg.Settings.Prefix, r.control.Conn()
 	return &forwarder{
 		rules: rules{
-			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(), user: conn.User(),
+			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(),
+			user: conn.User(), prefix: prefix, recounts: conn.From(4, 0),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },

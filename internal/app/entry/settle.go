@@ -52,6 +52,10 @@ func (f *forwarder) settle(serving, alive context.Context, l letter, written fun
 	began := time.Now()
 	for failures := 1; ; failures++ {
 		err := f.pass(alive, l, written)
+		if l.action == straight && errors.Is(err, broker.ErrReturned) { // as with the plugin, it ends there
+			f.warnings.Warn(f.log, "a message is dropped: no queue is bound for it", "to", l.to, "routing_key", l.RoutingKey, message.Attr(l.Delivery))
+			l.action, err = dropped, nil
+		}
 		if err == nil {
 			f.done(l)
 			return
@@ -115,10 +119,7 @@ func (f *forwarder) pass(ctx context.Context, l letter, written func()) error {
 	var err error
 	switch l.action {
 	case straight:
-		const notMandatory = true // as the plugin: what nothing is bound for goes to an alternate exchange, or ends
-		err = f.publish(ctx, broker.Publishing{
-			Exchange: l.to, Key: l.RoutingKey, Optional: notMandatory, Message: l.out, Written: written,
-		})
+		err = f.publish(ctx, broker.Publishing{Exchange: l.to, Key: l.RoutingKey, Message: l.out, Written: written})
 	case delayed, tour:
 		m := f.message(l)
 		err = f.delayer.Publish(ctx, m.Exchange, m.Key, f.left(l), m.Publishing)

@@ -43,7 +43,7 @@ func (r *Rates) Watch(cfg *backend.Config) {
 }
 
 func (r *Rates) delivered(e delayer.DeliveryEvent) {
-	if e.Err != nil {
+	if e.Err != nil || e.Dropped {
 		return
 	}
 	r.mu.Lock()

@@ -21,6 +21,7 @@ type entries struct {
 	read    func() (backend.Config, config, error) // the file
 	cfg     entry.Config                           // all but Prefetch
 	log     *slog.Logger
+	begin   func(exchange string) // its counters, with 0
 	current atomic.Pointer[shift]
 }
 
@@ -54,6 +55,7 @@ func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
 		m.Control, m.Log = s.runner.Control(), e.log
 	}
 	for _, spec := range s.Exchanges {
+		e.begin(spec.Name)
 		e.log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
 	}
 	return s, nil

@@ -108,6 +108,7 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 		rates.Watch(&cfg)
 	}
 	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
+	e.begin = func(exchange string) { times.WithLabelValues(exchange, "dropped") } // Prometheus sees no increase of what appears with 1
 	running.Ready(e.ready)
 	running.Log.Info("connecting, and declaring what is missing")
 	d, err := backend.Open(ctx, cfg)

@@ -196,7 +196,7 @@ func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) 
 
 // NewEntryTimes returns what to register, and what to call for each message that an entry passes
 // on.
-func NewEntryTimes() (prometheus.Collector, func(exchange, action string, took time.Duration)) {
+func NewEntryTimes() (*prometheus.HistogramVec, func(exchange, action string, took time.Duration)) {
 	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "delayer_entry_seconds", Help: "Time from reading a message of an entry until it was confirmed where it goes.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},

@@ -143,7 +143,7 @@ func (m *Pending) Wait(ctx context.Context) error {
 		if !c.accepts.Load() {
 			c.accepts.Store(true)
 		}
-		returned, isReturned := o.returned(m.msg.Message.Headers[delayer.Header])
+		returned, isReturned := o.returned(&m.msg)
 		switch {
 		case !acked:
 			o.nacked()
@@ -200,7 +200,7 @@ func (m *Pending) settle() {
 		case <-lost:
 			m.open.replace()
 		}
-		m.open.returned(m.msg.Message.Headers[delayer.Header])
+		m.open.returned(&m.msg)
 		m.open.settled()
 	}
 	m.release()

@@ -33,8 +33,10 @@ func Attempt(ctx context.Context, bytes int) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, confirmWithin(bytes))
 }
 
-// A Publishing is one message with its address. Its headers must carry [delayer.Header]: a returned
-// message is recognised by the value of that header.
+// A Publishing is one message with its address. A returned message is recognised by
+// [delayer.Header], which is unique. Messages without it that are on their way to the same exchange
+// at the same time, with the same key, ids and size, are not told apart: as many of them are
+// unroutable as were returned.
 type Publishing struct {
 	Exchange, Key string
 	Optional      bool   // not mandatory: nil does not mean that a queue has it

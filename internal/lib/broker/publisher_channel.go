@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -239,7 +240,7 @@ type openChannel struct {
 	renew     chan struct{} // closed when another channel is to take its place
 
 	mu      sync.Mutex
-	waiting map[string]amqp091.Return // returned, not yet asked for; by delayer.Header
+	waiting []amqp091.Return // not yet asked for
 	cause   error
 }
 
@@ -250,7 +251,6 @@ func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel 
 		opened:  time.Now(),
 		renew:   make(chan struct{}),
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
-		waiting: map[string]amqp091.Return{},
 	}
 	notify := ch.NotifyClose(make(chan *amqp091.Error, 1))
 	go func() {
@@ -283,24 +283,35 @@ func (o *openChannel) nacked() {
 // replace lets another channel take its place, at once unless nacked does so soon.
 func (o *openChannel) replace() { o.replacing.Do(func() { close(o.renew) }) }
 
-// returned reports whether the broker returned the message with this header. Call it after the
-// confirm: a return always comes before the confirm of its message.
-func (o *openChannel) returned(header any) (amqp091.Return, bool) {
-	id, _ := header.(string)
+// returned reports whether the broker returned a message. Call it after the confirm: a return always
+// comes before the confirm of its message.
+func (o *openChannel) returned(msg *Publishing) (amqp091.Return, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for more := true; more; {
 		select {
 		case r, ok := <-o.returns:
 			if more = ok; ok {
-				name, _ := r.Headers[delayer.Header].(string)
-				o.waiting[name] = r
+				o.waiting = append(o.waiting, r)
 			}
 		default:
 			more = false
 		}
 	}
-	r, ok := o.waiting[id]
-	delete(o.waiting, id)
-	return r, ok
+	i := slices.IndexFunc(o.waiting, msg.alike)
+	if i < 0 {
+		return amqp091.Return{}, false
+	}
+	r := o.waiting[i]
+	o.waiting = slices.Delete(o.waiting, i, i+1)
+	return r, true
+}
+
+// alike reports whether a returned message may be this one. It compares no bodies: the channel may
+// have taken back that of this one.
+func (m *Publishing) alike(r amqp091.Return) bool {
+	msg := &m.Message
+	id, _ := msg.Headers[delayer.Header].(string)
+	its, _ := r.Headers[delayer.Header].(string)
+	return id == its && m.Key == r.RoutingKey && msg.MessageId == r.MessageId && msg.CorrelationId == r.CorrelationId && len(msg.Body) == len(r.Body)
 }

@@ -134,6 +134,29 @@ func TestWithdraw(t *testing.T) {
 	require.False(t, m.withdraw())
 }
 
+// TestReturned: a return is told from others by our header. Of messages without it that are alike,
+// as many are returned as the broker says.
+func TestReturned(t *testing.T) {
+	returns := make(chan amqp091.Return, 5)
+	o := &openChannel{returns: returns}
+	message := func(key string, headers amqp091.Table) *Publishing {
+		return &Publishing{Key: key, Message: amqp091.Publishing{MessageId: "m", Headers: headers, Body: []byte("body")}}
+	}
+	ours, others := amqp091.Table{delayer.Header: "ours"}, amqp091.Table{delayer.Header: "another's"}
+	for _, m := range []*Publishing{message("a", nil), message("a", ours), message("b", nil), message("a", nil)} {
+		returns <- amqp091.Return{RoutingKey: m.Key, MessageId: m.Message.MessageId, Headers: m.Message.Headers, Body: m.Message.Body}
+	}
+	var answers []bool
+	for _, m := range []*Publishing{
+		message("c", nil), message("b", nil), message("a", nil), message("a", others), message("a", nil), message("a", nil), message("a", ours),
+	} {
+		_, returned := o.returned(m)
+		answers = append(answers, returned)
+	}
+	require.Equal(t, []bool{false, true, true, false, true, false, true}, answers)
+	require.Empty(t, o.waiting)
+}
+
 // TestProof goes through every transition of what is known.
 func TestProof(t *testing.T) {
 	var p proof

@@ -101,6 +101,24 @@ func LastDeath(headers amqp091.Table) (last time.Time) {
 	return last
 }
 
+// ForgetDeathsOf removes from x-death what queues of a prefix have written.
+func ForgetDeathsOf(headers amqp091.Table, prefix string) {
+	entries, _ := headers["x-death"].([]any)
+	var others []any
+	for i, d := range Deaths(headers) {
+		if !Owns(prefix, d.Queue) {
+			others = append(others, entries[i])
+		}
+	}
+	if len(others) == len(entries) {
+		return
+	}
+	ForgetDeaths(headers)
+	if len(others) > 0 {
+		headers["x-death"] = others
+	}
+}
+
 // ForgetDeaths removes x-death, and what else the broker writes when a message leaves a queue.
 func ForgetDeaths(headers amqp091.Table) {
 	maps.DeleteFunc(headers, func(name string, _ any) bool {

@@ -47,6 +47,7 @@ type Settler struct {
 	Keeper    Keeper
 	Objects   Objects
 	Observer  delayer.Observer
+	Warn      func(text string, args ...any) // logs each text now and then
 
 	foreign sync.Mutex // held while a foreign message is published
 }
@@ -82,17 +83,20 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 // Deliver publishes a message that is due to its destinations, and tells the Observer. apart is as
 // in [broker.Publishing].
 func (s *Settler) Deliver(ctx context.Context, m stamp.Message, apart string) error {
-	err := s.deliver(ctx, m, apart)
-	s.Tell(m, err)
+	dropped, err := s.deliver(ctx, m, apart)
+	if dropped {
+		s.Warn("a message is dropped: its exchange has no queue for it", "message", m.Envelope.ID, "exchange", m.Envelope.Exchange, "routing_key", m.Delivery.RoutingKey)
+	}
+	s.Tell(m, dropped, err)
 	return err
 }
 
 // Tell tells the Observer of an attempt to deliver a message.
-func (s *Settler) Tell(m stamp.Message, err error) {
+func (s *Settler) Tell(m stamp.Message, dropped bool, err error) {
 	if delivered := s.Observer.Delivered; delivered != nil {
 		delivered(delayer.DeliveryEvent{
 			Backend: s.Backend, Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey,
-			Lateness: time.Since(m.Envelope.Due), Err: err,
+			Lateness: time.Since(m.Envelope.Due), Err: err, Dropped: dropped,
 		})
 	}
 }
@@ -110,17 +114,17 @@ func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
 // for unroutable messages. It is returned in two cases:
 //
 //   - The path to that queue is broken. The message is stored nowhere.
-//   - A binding led to an exchange of the user's, which has no queue for it. There it ends, as a
-//     plain publish would. A destination that is a queue knows no such case.
+//   - A binding led to an exchange of the user's, which has no queue for it. There it is dropped, as
+//     a plain publish would be. A destination that is a queue knows no such case.
 //
 // It is the second case if, after the return, the user's exchange, the unroutable exchange and its
 // queue are there, and the topology was declared in the second before. Otherwise the error stays.
-func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) error {
+func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) (dropped bool, err error) {
 	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
 	msg.Apart = apart
-	err := s.Publish(ctx, msg)
+	err = s.Publish(ctx, msg)
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
-		return err
+		return false, err
 	}
 	missing, unknown := s.Objects.Missing(ctx, topology.Plan{
 		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
@@ -128,19 +132,19 @@ func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) er
 	})
 	switch {
 	case unknown != nil:
-		return unknown
+		return false, unknown
 	case len(missing) > 0:
-		return err
+		return false, err
 	}
-	return nil
+	return true, nil
 }
 
 // Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it.
 // Only its Expiration is removed.
 //
-// A returned message is identified by [delayer.Header]. A foreign message lacks it or shares it
-// with another. So foreign messages are published one at a time, on a channel without others. Only
-// that channel is closed if the exchange is gone.
+// Foreign messages that are alike would not be told apart if one were returned: see
+// [broker.Publishing]. So they are published one at a time, on a channel without others. Only that
+// channel is closed if the exchange is gone.
 func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
 	msg := broker.Publishing{Exchange: s.Stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, s.User)}
 	msg.Message.Expiration = ""

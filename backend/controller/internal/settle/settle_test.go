@@ -25,6 +25,7 @@ type world struct {
 	renewed   int
 	renewal   error
 	doubts    int
+	warned    int
 	missing   []string
 	unknown   error
 }
@@ -49,7 +50,7 @@ func (w *world) Missing(context.Context, topology.Plan) ([]string, error) {
 }
 
 func (w *world) settler() *Settler {
-	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w}
+	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w, Warn: func(string, ...any) { w.warned++ }}
 }
 
 var returned = &delayer.Error{Kind: delayer.ErrUnroutable, Cause: broker.ErrReturned}
@@ -100,8 +101,11 @@ func TestSettler_DeliverReturned(t *testing.T) {
 		"unknown, which the caller settles": {"events", world{answers: []error{returned, delayer.ErrUnknown}}, delayer.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.world.settler().Deliver(t.Context(), due(c.exchange), "")
+			s, dropped := c.world.settler(), name == "the user's exchange has no queue"
+			s.Observer.Delivered = func(e delayer.DeliveryEvent) { require.Equal(t, dropped, e.Dropped) }
+			err := s.Deliver(t.Context(), due(c.exchange), "")
 			require.ErrorIs(t, err, c.want)
+			require.Equal(t, dropped, c.world.warned == 1)
 			require.Equal(t, 1, c.world.renewed)
 			require.Empty(t, c.world.answers)
 			require.Equal(t, errors.Is(c.want, broker.ErrReturned) || errors.Is(c.want, delayer.ErrRefused), Refused(err))

@@ -179,7 +179,7 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 	}
 	if f.to == nil {
 		t.answered(c.wheel.To, err)
-		t.session.Settler.Tell(*c.message, err)
+		t.session.Settler.Tell(*c.message, false, err)
 	} else {
 		t.answered(f.slot, err)
 		t.round(*f.to, err)
