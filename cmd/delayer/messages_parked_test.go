@@ -36,13 +36,24 @@ func TestMessages_Parked(t *testing.T) {
 	queue := m.prefix + "-orders"
 	parked := queue + ".parked"
 	m.Declare(queue, nil)
-	t.Cleanup(func() { _, _ = m.Ch.QueueDelete(parked, false, false, false) })
+	t.Cleanup(func() {
+		_, _ = m.Ch.QueueDelete(parked, false, false, false)
+		_, _ = m.Ch.QueueDelete(queue+".auto", false, false, false)
+	})
 	run := func(args ...string) (int, string, string) {
 		return command(t.Context(), t, append([]string{"messages", args[0], parked, "--config", m.config}, args[1:]...)...)
 	}
 	status, _, stderr := run("list")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stderr, "there is no such queue (a consumer of package retry declares it")
+
+	_, err := m.Ch.QueueDeclare(queue+".auto", true, true, false, false, nil)
+	require.NoError(t, err)
+	m.Publish("", queue+".auto", amqp091.Publishing{})
+	status, _, stderr = command(t.Context(), t, "messages", "list", queue+".auto", "--config", m.config)
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "it is auto-delete: the broker deletes it, with all messages")
+	require.Equal(t, 1, m.Count(queue+".auto"))
 
 	for _, id := range []string{"one", "two"} {
 		require.NoError(t, m.Ch.Publish("", queue, true, false, amqp091.Publishing{

@@ -3,6 +3,7 @@
 package kept
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,13 +22,19 @@ import (
 // Open connects to a queue: the one for unroutable messages of a configuration, or one of parked
 // messages.
 func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, queue string) (*undelivered.Client, error) {
+	client, err := open(ctx, cfg, settings, queue)
+	if err == nil && settings.Management != "" {
+		client.Ask = func(ctx context.Context, queue string) (undelivered.Nature, error) {
+			return nature(ctx, settings, queue)
+		}
+	}
+	return client, err
+}
+
+func open(ctx context.Context, cfg backend.Config, settings engine.Settings, queue string) (*undelivered.Client, error) {
 	opts := settings.BrokerOptions("messages")
 	if queue != cfg.UnroutableQueue() {
-		client, err := undelivered.OpenParked(ctx, opts, queue)
-		if err == nil && settings.Management != "" {
-			client.Limit = func(ctx context.Context) (int64, error) { return deliveryLimit(ctx, settings, queue) }
-		}
-		return client, err
+		return undelivered.OpenParked(ctx, opts, queue)
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
 		return nil, errors.New("with plugin.exchange no message is kept as unroutable: that exchange drops it (leave plugin.exchange out, or give the prefix's other backend with --backend)")
@@ -43,31 +50,34 @@ func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	return client, err
 }
 
-// deliveryLimit asks the management API. Where a queue has an argument and a policy, the smaller
-// one counts.
-func deliveryLimit(ctx context.Context, settings engine.Settings, queue string) (int64, error) {
+// nature asks the management API. It may show the name of a policy, and not what that sets.
+func nature(ctx context.Context, settings engine.Settings, queue string) (n undelivered.Nature, err error) {
 	api, vhost, err := settings.API()
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	var found struct {
-		Arguments management.Arguments `json:"arguments"`
-		Effective management.Arguments `json:"effective_policy_definition"`
+		Type       string               `json:"type"`
+		AutoDelete bool                 `json:"auto_delete"`
+		Arguments  management.Arguments `json:"arguments"`
+		Policy     string               `json:"policy"`
+		Operator   string               `json:"operator_policy"`
+		Effective  management.Arguments `json:"effective_policy_definition"`
 	}
-	err = api.Get(ctx, management.Request{Op: "look at the queue", Path: management.Path("queues", vhost, queue)}, &found)
-	if err != nil {
-		return 0, err
+	if err = api.Get(ctx, management.Request{Op: "look at the queue", Path: management.Path("queues", vhost, queue)}, &found); err != nil {
+		return n, err
 	}
-	argument, has := found.Arguments["x-delivery-limit"].(int64)
-	policy, set := found.Effective["delivery-limit"].(int64)
-	switch {
-	case !has && !set:
-		return undelivered.DefaultLimit, nil
-	case !has || set && policy >= 0 && (argument < 0 || policy < argument):
-		return policy, nil
-	default:
-		return argument, nil
+	n = undelivered.Nature{Type: found.Type, AutoDelete: found.AutoDelete}
+	if found.Effective == nil {
+		n.Hidden = cmp.Or(found.Operator, found.Policy)
 	}
+	n.Single, _ = found.Arguments["x-single-active-consumer"].(bool)
+	for _, limit := range []any{found.Arguments["x-delivery-limit"], found.Effective["delivery-limit"]} {
+		if limit, is := limit.(int64); is {
+			n.Limits = append(n.Limits, limit)
+		}
+	}
+	return n, nil
 }
 
 // rules returns the rules that compute remaining delays with this configuration.

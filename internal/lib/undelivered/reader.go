@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
@@ -48,7 +46,6 @@ type Reader struct {
 	windows []*window
 	enough  bool
 	last    *Kept
-	limit   *int64 // that [Client.Limit] has answered; nil: it was not asked yet
 }
 
 // A queue is read in windows.
@@ -98,7 +95,8 @@ type window struct {
 	ended bool
 }
 
-// Read starts to read the messages that are now in the queues, and returns how many there are.
+// Read starts to read the messages that are now in the queues, and returns how many there are. It
+// receives none where that would do harm to them.
 func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 	r, total := &Reader{client: b}, 0
 	b.held = nil
@@ -110,6 +108,9 @@ func (b *Client) Read(ctx context.Context) (*Reader, int, error) {
 		r.queues = append(r.queues, &queue{name: name, left: count, min: count/mostWindows + 1})
 		total += count
 		if count > 0 {
+			if err := b.harmless(ctx, name); err != nil {
+				return nil, 0, err
+			}
 			b.held = append(b.held, name)
 		}
 	}
@@ -170,9 +171,6 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 			w.room--
 			w.held++
 			w.tag = d.DeliveryTag
-			if err := r.spared(ctx, d.Headers); err != nil {
-				return nil, err
-			}
 			r.last = newKept(r.client, d, w)
 			return r.last, nil
 		case <-ctx.Done():
@@ -272,8 +270,8 @@ func (r *Reader) Close() {
 		}
 		// To close a channel is to have failed: from RabbitMQ 4.0 on that counts towards the delivery
 		// limit of a quorum queue, 20 by default, and a message beyond that is gone. From 4.3 on a nack
-		// does not count; before, see [Reader.spared]. Before 4.0 nothing has a limit by default, and a
-		// nack would put messages at the end of the queue, or into another order.
+		// does not count; before, see [Nature]. Before 4.0 nothing has a limit by default, and a nack
+		// would put messages at the end of the queue, or into another order.
 		const all, requeue = true, true
 		if limited && w.held > 0 && w.ch.Nack(w.tag, all, requeue) != nil || w.ch.Close() != nil {
 			continue
@@ -295,47 +293,4 @@ func (w *window) end() error {
 	}
 	w.ended = true
 	return broker.Settle(w.ch, w.of.name, consumerTag)
-}
-
-// DefaultLimit is the delivery limit of a quorum queue of RabbitMQ 4 that has neither an argument
-// x-delivery-limit nor a policy.
-const DefaultLimit = 20
-
-// spare is how many deliveries a look leaves to a message.
-const spare = 5
-
-// spared refuses to read on where that would use up a message. From RabbitMQ 4.0 to 4.2 whatever a
-// consumer gives back counts towards the delivery limit of a quorum queue, and a message beyond
-// that is deleted. Queues that Delayer declares have a limit that is never reached
-// (objects.NeverGivenUp), but a queue of parked messages may be the user's own. Measured on 4.0.5:
-// of 30 looks at a message, by nack, reject, get or a closed channel, the 22nd found nothing.
-func (r *Reader) spared(ctx context.Context, headers amqp091.Table) error {
-	b := r.client
-	count, _ := headers["x-delivery-count"].(int64)
-	if !b.conn.From(4, 0) || !b.Parked() || count < DefaultLimit-spare {
-		return nil
-	}
-	limit, hint := int64(DefaultLimit), "is it higher? give the address of the management API, which knows: key management"
-	if b.Limit != nil {
-		if r.limit == nil { // once for all messages
-			known, err := b.Limit(ctx)
-			if err != nil {
-				return err
-			}
-			r.limit = &known
-		}
-		limit, hint = *r.limit, ""
-	}
-	if limit < 0 || count < limit-spare {
-		return nil
-	}
-	hints := []string{`set a policy for it with "delivery-limit": 1000000, or declare it as package retry does`}
-	if hint != "" {
-		hints = append(hints, hint)
-	}
-	return &delayer.Error{
-		Op: "read", Object: fmt.Sprintf("queue %q", b.Queue()), Kind: delayer.ErrConflict,
-		Cause: fmt.Errorf("a message in it has been given back %d times, and RabbitMQ deletes it at the queue's delivery limit of %d", count, limit),
-		Hint:  strings.Join(hints, "; "),
-	}
 }

@@ -28,9 +28,9 @@ import (
 type Client struct {
 	Rules delivery.Rules // compute remaining delays; set before Read
 
-	// Limit asks for the delivery limit of the queue of parked messages; negative: it has none.
-	// nil: it cannot be known, and is taken to be [DefaultLimit]. Set before Read.
-	Limit func(context.Context) (int64, error)
+	// Ask asks the management API for the nature of a queue. Set before Read. nil: AMQP tells of a
+	// queue of parked messages, but not what policies set.
+	Ask func(ctx context.Context, queue string) (Nature, error)
 
 	// From is the queue in which parked messages failed, if its name does not tell: see
 	// attempt.Belongs. Set before Read.

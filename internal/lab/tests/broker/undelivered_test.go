@@ -218,44 +218,94 @@ func TestUndelivered_HeadersLargerThanAFrame(t *testing.T) {
 	awaitKept(t, c, 1)
 }
 
-// TestUndelivered_DeliveryLimit: RabbitMQ 4.0 to 4.2 deletes what is looked at more often than 20
-// times, in a queue that says nothing else. Looking ends before.
-func TestUndelivered_DeliveryLimit(t *testing.T) {
+// TestUndelivered_LookingDeletesNothing: where it would, it is refused before anything is received.
+func TestUndelivered_LookingDeletesNothing(t *testing.T) {
 	t.Parallel()
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
-	queue := r.Queue("parked", amqp091.Table{"x-queue-type": "quorum"})
-	r.Publish("", queue, amqp091.Publishing{})
-	c, err := undelivered.OpenParked(within(t), options(t, r.Broker.URL()), queue)
-	require.NoError(t, err)
-	defer c.Close()
-	awaitKept(t, c, 1)
-	look := func() error {
-		reader, total, err := c.Read(within(t))
+	ours := unroutable(t, r.Prefix)
+	declare := func(name string, autoDelete bool, args amqp091.Table) {
+		const durable, exclusive = true, false
+		_, err := r.Channel().QueueDeclare(name, durable, autoDelete, exclusive, waitForAnswer, args)
 		require.NoError(t, err)
-		require.Equal(t, 1, total)
-		defer reader.Close()
-		_, err = reader.Next(within(t))
+		t.Cleanup(func() { _, _ = r.Channel().QueueDelete(name, false, false, waitForAnswer) })
+	}
+	look := func(c *undelivered.Client) error {
+		reader, _, err := c.Read(within(t))
+		if err == nil {
+			defer reader.Close()
+			_, err = reader.Next(within(t))
+		}
 		return err
 	}
-	const many = undelivered.DefaultLimit + 10
-	for range many {
-		if err = look(); err != nil {
-			break
+	const many = 25 // more than the default limit of RabbitMQ 4
+	_, control := open(t, r.Broker.URL(), func() {})
+	counted, four := !control.Conn().From(4, 3), control.Conn().From(4, 0)
+	for name, c := range map[string]struct {
+		autoDelete bool
+		args       amqp091.Table
+		refused    string
+	}{
+		"limit":                    {args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(3)}, refused: when(counted, "at the queue's delivery limit of 3")},
+		"more":                     {args: amqp091.Table{"x-queue-type": "quorum", "x-max-length": int64(9), "x-dead-letter-exchange": "x", "x-delivery-limit": int64(2)}, refused: when(counted, "limit of 2")},
+		"default":                  {args: amqp091.Table{"x-queue-type": "quorum"}, refused: when(counted && four, "limit of 20")},
+		"none":                     {args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(-1)}, refused: when(!four, "limit of -1")},
+		"retry":                    {args: delivery.Keeping("").Args},
+		"classic":                  {args: amqp091.Table{"x-max-priority": int64(3), "x-dead-letter-exchange": "x"}},
+		"auto-delete":              {autoDelete: true, refused: "it is auto-delete"},
+		"single":                   {args: amqp091.Table{"x-single-active-consumer": true}, refused: "a single active consumer"},
+		"stream":                   {args: amqp091.Table{"x-queue-type": "stream"}, refused: "it is a stream"},
+		strings.Repeat("long", 35): {args: amqp091.Table{"x-queue-type": "quorum"}, refused: "it is not known whether a look deletes its messages"}, // the broker's answer is cut off
+	} {
+		queue := r.Prefix + "-" + name
+		declare(queue, c.autoDelete, c.args)
+		r.Publish("", queue, amqp091.Publishing{DeliveryMode: amqp091.Persistent})
+		client, err := undelivered.OpenParked(within(t), options(t, r.Broker.URL()), queue)
+		require.NoError(t, err)
+		defer client.Close()
+		awaitKept(t, client, 1)
+		for range many {
+			if err = look(client); c.refused == "" {
+				require.NoError(t, err, name)
+			} else {
+				require.ErrorIs(t, err, delayer.ErrConflict, name)
+				require.ErrorContains(t, err, c.refused)
+			}
+		}
+		awaitKept(t, client, 1)
+	}
+
+	for _, kind := range []string{"classic", "quorum", "stream"} { // how a queue is asked, if it is gone by then
+		r.Fresh(func(ch *amqp091.Channel) error {
+			_, err := ch.QueueDeclare(r.Prefix+"-gone", true, false, false, waitForAnswer, amqp091.Table{
+				"x-queue-type": kind, "x-delivery-limit": "?", "x-queue-mode": "?",
+			})
+			require.Error(t, err, kind)
+			return nil
+		})
+	}
+
+	// What policies set, the management API tells: of our own queue too.
+	declare(ours.Queue(), false, delivery.Keeping("").Args)
+	r.Publish("", ours.Queue(), amqp091.Publishing{DeliveryMode: amqp091.Persistent})
+	awaitKept(t, ours, 1)
+	for want, nature := range map[string]undelivered.Nature{
+		"limit of 3 (without an argument x-delivery-limit, set a policy": {Type: "quorum", Limits: []int64{objects.NeverGivenUp, 3}},
+		`policy "p" applies to it, and the management API does not tell`: {Type: "quorum", Limits: []int64{objects.NeverGivenUp}, Hidden: "p"},
+	} {
+		ours.Ask = func(context.Context, string) (undelivered.Nature, error) { return nature, nil }
+		if err := look(ours); counted {
+			require.ErrorContains(t, err, want)
 		}
 	}
-	if err == nil {
-		return // looking is not counted here, or there is no limit
+	awaitKept(t, ours, 1)
+}
+
+// when is text where something holds, or else "".
+func when(holds bool, text string) string {
+	if holds {
+		return text
 	}
-	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "has been given back 15 times, and RabbitMQ deletes it at the queue's delivery limit of 20")
-	require.ErrorContains(t, err, "management")
-	c.Limit = func(context.Context) (int64, error) { return 18, nil }
-	require.ErrorContains(t, look(), "limit of 18")
-	for _, limit := range []int64{-1, 1000} { // it had another one all the time
-		c.Limit = func(context.Context) (int64, error) { return limit, nil }
-		require.NoError(t, look())
-	}
-	awaitKept(t, c, 1)
+	return ""
 }
 
 // TestUndelivered_HeadKeepsOrder: looking at a part of a queue, more of it and less, changes
