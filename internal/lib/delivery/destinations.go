@@ -283,7 +283,8 @@ func (d *Destinations) forget(ctx context.Context) {
 			// little. If another process needs it just then, its messages are misrouted until it
 			// makes the binding again.
 			_ = d.control.Do(ctx, func(ch *amqp091.Channel) error {
-				return objects.Unbind(ch, r.bindings(d.stage)[1])
+				all := r.bindings(d.stage)
+				return objects.Unbind(ch, all[len(all)-1])
 			})
 		}
 		if r.lastDue.CompareAndSwap(due, forgotten) {

@@ -4,14 +4,15 @@
 // this stage, from where a Mover sends on those whose destination exists.
 //
 //	waiting queues → <prefix>.delivery ─ key of a queue ────→ that queue
-//	                        │  └──────── key of an exchange ─→ <prefix>.delivery.fork
+//	                        │  └──────── key of an exchange ─→ that exchange, and <prefix>.delivery.fork
 //	                        └ nothing matches ───────────────→ exchange <prefix>.unroutable
 //
 //	<prefix>.delivery.fork ┬→ <prefix>.delivery.exchanges ┬ key of an exchange → that exchange
 //	                       │                              └ nothing matches ───→ exchange <prefix>.unroutable
 //	                       └→ <prefix>.delivery.fork.gate ─ always → exchange and queue <prefix>.discard
 //
-// The fork is left out where messages come from queues that dead-letter at most once.
+// The broker takes a message to each exchange once, by whatever ways. The fork is left out where
+// messages come from queues that dead-letter at most once.
 //
 //	exchange <prefix>.unroutable → <prefix>.misrouted ─ Mover ┬ sends it on to its destination
 //	                                                          └ <prefix>.unroutable.keep → <prefix>.unroutable
@@ -63,8 +64,8 @@ func (s Stage) Misrouted() string { return s.prefix + ".misrouted" }
 // message that it cannot route comes back to its publisher.
 func (s Stage) Keep() string { return s.prefix + ".unroutable.keep" }
 
-// Exchanges is the exchange that leads on to the users' exchanges. It is separate from the delivery
-// exchange so that a message to a deleted exchange matches nothing here, and goes to the alternate
+// Exchanges is an exchange that leads on to the users' exchanges, as the delivery exchange does. It
+// is there so that a message to a deleted exchange matches nothing here, and goes to the alternate
 // exchange.
 func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 
@@ -109,8 +110,12 @@ const gateKey = message.Reserved + ":gate"
 //     nothing, and goes to the alternate exchange as any message without a route.
 //
 // The order of the bindings matters: nothing leads to the gate before something leads to the
-// target. Somebody who removes only the binding to the target, and nothing else, opens a gap: a
-// Delayer makes these bindings again every few seconds.
+// target.
+//
+// Two gaps remain, and a message that meets one is lost if no other way leads it to where it goes.
+// The broker routes by several reads that are no part of the transaction: in the instant in which
+// the target is deleted it may see the gate and no target. And somebody may remove only the binding
+// to the target.
 func (s Stage) Copying(from, target string) topology.Plan {
 	gate := from + ".gate"
 	return topology.Plan{
@@ -170,7 +175,9 @@ func (s Stage) Plan() topology.Plan {
 		}}},
 		Bindings: []topology.Binding{{Source: s.Discard(), Target: s.Discard()}},
 	})
-	return p.Add(s.Copying(s.fork(), s.Exchanges()))
+	fork := s.Copying(s.fork(), s.Exchanges())
+	fork.Exchanges[0].Alternate = "" // what comes here has another way to its exchange
+	return p.Add(fork)
 }
 
 // Leads reports whether a binding may be one that leads from this stage to a destination.
@@ -178,14 +185,19 @@ func (s Stage) Leads(b topology.Binding) bool {
 	return (b.Source == s.Exchange() || b.Source == s.Exchanges()) && strings.HasPrefix(b.Key, keyStart)
 }
 
-// bindings lead messages with the key to the destination. The broker deletes the first one with the
-// destination.
+// bindings lead messages with the key to the destination. The broker deletes all but the last one
+// of an exchange with it.
+//
+// Two ways lead to an exchange: what the fork's gaps lose (see [Stage.Copying]) comes by the other
+// one. The first binding is before the second: without it a message that the second one delivers
+// would be misrouted too, and come twice.
 func (s Stage) bindings(exchange, queue, key string) []topology.Binding {
 	if exchange == "" {
 		return []topology.Binding{{Source: s.Exchange(), Key: key, Target: queue}}
 	}
 	return []topology.Binding{
 		{Source: s.Exchanges(), Key: key, Target: exchange, ToExchange: true},
+		{Source: s.Exchange(), Key: key, Target: exchange, ToExchange: true},
 		{Source: s.Exchange(), Key: key, Target: s.beforeExchanges(), ToExchange: true},
 	}
 }

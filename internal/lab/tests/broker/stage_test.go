@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,15 +55,21 @@ func (b *repaired) all(n int) {
 func TestStage_PublisherRestarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		unrouted bool // there are messages too that the exchange does not route
+		alone    bool // no Delayer is open when the messages are due
 		remove   func(b *repaired, exchange string)
 	}{
 		"exchange for exchanges": {remove: func(b *repaired, _ string) {
 			require.NoError(b, b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false))
 		}},
+		// The broker, which routes by several reads, sees the same for an instant while somebody
+		// deletes the exchange for exchanges.
+		"binding to the exchange for exchanges": {alone: true, remove: func(b *repaired, _ string) {
+			require.NoError(b, b.Ch.ExchangeUnbind(b.cfg.Prefix+".delivery.exchanges", "", b.cfg.Prefix+".delivery.fork", false, nil))
+		}},
 		"bindings towards an exchange": {remove: func(b *repaired, exchange string) {
 			source := delivery.NewStage(b.cfg.Prefix, true).Exchange()
-			for _, target := range []string{".delivery.exchanges", ".delivery.fork"} {
-				require.NoError(b, b.Ch.ExchangeUnbind(b.cfg.Prefix+target, delivery.Key(exchange, "", 1), source, false, nil))
+			for _, target := range []string{b.cfg.Prefix + ".delivery.exchanges", b.cfg.Prefix + ".delivery.fork", exchange} {
+				require.NoError(b, b.Ch.ExchangeUnbind(target, delivery.Key(exchange, "", 1), source, false, nil))
 			}
 		}},
 		"discard queue": {unrouted: true, remove: func(b *repaired, _ string) {
@@ -80,9 +87,57 @@ func TestStage_PublisherRestarted(t *testing.T) {
 			b.send(exchange, b.queue, longEnough, 50)
 			require.NoError(t, b.d.Close())
 			c.remove(b, exchange)
-			b.d = rabbittest.Open(t, b.cfg)
+			if !c.alone {
+				b.d = rabbittest.Open(t, b.cfg)
+			}
 			b.all(50)
 		})
+	}
+}
+
+// TestStage_DeletedAtFullSpeed: the exchange for exchanges is deleted and declared again while
+// messages are due. For an instant the broker may see the way to the discard queue alone (see
+// delivery.Stage.Copying).
+func TestStage_DeletedAtFullSpeed(t *testing.T) {
+	const stressed, delay, atOnce = 3 * time.Second, tick, 200
+	b := setUp(t, ladder())
+	exchange := b.exchange()
+	ctx, stop := context.WithTimeout(t.Context(), stressed)
+	defer stop()
+	deleted := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && ctx.Err() == nil {
+			if err = b.Ch.ExchangeDelete(b.cfg.Prefix+".delivery.exchanges", false, false); err == nil {
+				_, err = backend.Apply(t.Context(), b.cfg)
+			}
+		}
+		deleted <- err
+	}()
+	missing := map[string]bool{}
+	for n := 0; ctx.Err() == nil; {
+		var batch []delayer.Message
+		for range atOnce {
+			n++
+			batch = append(batch, delayer.Message{
+				Exchange: exchange, Key: b.queue, Delay: delay, Publishing: amqp091.Publishing{Body: fmt.Append(nil, n)},
+			})
+		}
+		for i, err := range b.d.PublishBatch(t.Context(), batch) {
+			if err == nil {
+				missing[string(batch[i].Publishing.Body)] = true
+			}
+		}
+	}
+	require.NoError(t, <-deleted)
+	require.NotEmpty(t, missing)
+	for deadline := time.After(patience); len(missing) > 0; {
+		select {
+		case d := <-b.got:
+			delete(missing, string(d.Body))
+		case <-deadline:
+			t.Fatalf("%d messages are lost", len(missing))
+		}
 	}
 }
 
