@@ -26,7 +26,8 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 
 // Verify asks the management API of the configuration for what [Open] declares. It returns a
 // Problem for each queue, exchange or binding that is missing or has other arguments, for each
-// binding of our objects that no Delayer has made, and for each policy that would make messages
+// binding of our objects that no Delayer has made, for each that leads around delayer serve, and for
+// each policy that would make messages
 // early, lose them or misroute them. Bindings that Delayers make when they first need them
 // may be missing, except with Declare off.
 //
@@ -51,12 +52,16 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	around, err := objects.Around(ctx, api, vhost, settings.Prefix)
+	if err != nil {
+		return nil, err
+	}
 	problems, err := HarmfulPolicies(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	want := objects.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Leads: settings.Stage().Leads}
-	return append(problemsOf(objects.Compare(want, actual)), problems...), nil
+	return append(problemsOf(append(objects.Compare(want, actual), around...)), problems...), nil
 }
 
 // HarmfulPolicies asks the management API of the configuration for policies that would make messages

@@ -59,6 +59,16 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		}
 		return nil
 	})
+	ask("bindings that go around delayer serve", func() error {
+		around, err := objects.Around(patient, r.api, r.vhost, r.settings.Prefix)
+		if err == nil {
+			s.Bindings = []string{}
+		}
+		for _, b := range around {
+			s.Bindings = append(s.Bindings, b.String())
+		}
+		return err
+	})
 	if slices.ContainsFunc(s.Backends, withControllers) {
 		ask("what controllers hold", func() error { return r.askControllers(patient, s.Backends) })
 	}

@@ -67,14 +67,16 @@ func TestReader_Others(t *testing.T) {
 		r.readAPI(t.Context(), &s, nil)
 		require.Empty(t, s.Unknown)
 		require.Equal(t, []string{}, s.Policies)
+		require.Equal(t, []string{}, s.Bindings)
 		require.Equal(t, []Queue{}, s.Parked)
 		require.Equal(t, want, s.Others)
 	}
 	api.Close()
 	var s Status
 	r.readAPI(t.Context(), &s, nil)
-	require.Len(t, s.Unknown, 3)
+	require.Len(t, s.Unknown, 4)
 	require.Nil(t, s.Policies)
+	require.Nil(t, s.Bindings)
 	require.Nil(t, s.Parked)
 	require.Nil(t, s.Others)
 }

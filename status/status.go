@@ -36,7 +36,10 @@ type Status struct {
 	Others []Queue `json:"others"`
 	// Policies has a sentence for each policy that would make messages early or lose them;
 	// nil if not known.
-	Policies []string  `json:"policies"`
+	Policies []string `json:"policies"`
+	// Bindings has a sentence for each binding on an exchange of delayer serve that gives messages
+	// to somebody at once; nil if not known.
+	Bindings []string  `json:"bindings"`
 	Unknown  []Unknown `json:"unknown"`
 }
 

@@ -33,11 +33,20 @@ func declared(t *testing.T, url, exchange string) {
 // TestServe_Exchanges: who publishes with a header, and knows nothing else, is delayed.
 func TestServe_Exchanges(t *testing.T) {
 	t.Parallel()
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
+	b := rabbittest.Broker(t)
+	url, prefix, management := vhost(t, b), rabbittest.Prefix(t), ""
+	if b.Management() != "" {
+		management = "management: " + b.Management() + "\n"
+	}
+	ch := channel(t, url)
+	require.NoError(t, ch.ExchangeDeclare("topic", "topic", true, false, false, false, nil))
+	consume(t, ch, "early")
+	require.NoError(t, ch.QueueBind("early", "key", "topic", false, nil))
+	const around = `binding from exchange "topic" to queue "early" with key "key"`
 	config := configFile(t, fmt.Sprintf(`
 url: %s
 prefix: %s
-`+quickLadder+`serve:
+`+management+quickLadder+`serve:
   exchanges:
     - {name: topic, to: topic.delivery}
     - {name: direct, type: direct, to: direct.delivery}
@@ -49,8 +58,37 @@ prefix: %s
 	for _, exchange := range []string{"topic", "direct", "fanout", "headers", "any"} {
 		declared(t, url, exchange)
 	}
-	ch := channel(t, url)
 	require.NoError(t, ch.Confirm(false))
+	_, verified, _ := command(t.Context(), t, "topology", "verify", "--config", config)
+	status, shown, stderr := command(t.Context(), t, "status", "--config", config, "--fail-if", "bindings>0")
+	require.Equal(t, exitFailed, status)
+	if management == "" {
+		assert.Contains(t, stderr, "bindings is not known")
+	} else {
+		assert.Contains(t, verified, around)
+		assert.Contains(t, strings.Join(strings.Fields(shown), " "), around)
+		assert.Contains(t, stderr, "bindings is 1")
+	}
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		if management == "" {
+			assert.Contains(t, s.logged(), "it is not known whether bindings go around")
+		} else {
+			assert.Contains(t, s.logged(), strings.ReplaceAll(around, `"`, `\"`))
+		}
+	}, time.Minute, 10*time.Millisecond)
+	at, err := amqp091.ParseURI(url)
+	require.NoError(t, err)
+	for _, args := range [][]string{{"add_user", prefix, "secret"}, {"set_permissions", "-p", at.Vhost, prefix, "^mine$", ".*", "^(?!topic$)"}} {
+		_, err := b.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	at.Username, at.Password = prefix, "secret"
+	theirs := channel(t, at.String())
+	_, err = theirs.QueueDeclare("mine", false, true, true, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, theirs.QueueBind("mine", "key", "topic.delivery", false, nil))
+	require.ErrorContains(t, theirs.QueueBind("mine", "key", "topic", false, nil), "ACCESS_REFUSED", "the documented permission makes it impossible")
+
 	publish := func(exchange, id string, headers amqp091.Table) {
 		t.Helper()
 		const mandatory, immediate = true, false
@@ -129,7 +167,7 @@ prefix: %s
 	s.eventually(t, `delayer_entry_messages{exchange="fanout",state="parked"} 0`) // asked for once: not the newest
 	elsewhere := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {exchanges: [{name: topic, to: elsewhere}]}\n", url, prefix))
-	status, _, stderr := command(t.Context(), t, "serve", "--config", elsewhere)
+	status, _, stderr = command(t.Context(), t, "serve", "--config", elsewhere)
 	assert.Equal(t, exitFailed, status)
 	assert.Contains(t, stderr, "serve.entry.topic\": conflicts with what the broker holds")
 	circle := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+

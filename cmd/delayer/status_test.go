@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 	require.Equal(t, "delayer status: unroutable>0: unroutable is 1\n", stderr)
 	code, _, stderr = look("--fail-if", "policies>0")
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, stderr, "policies>0: policies is not known (not known: policies, parked messages, queues of other configurations: no management API is given")
+	require.Contains(t, stderr, "policies>0: policies is not known (not known: policies, bindings that go around delayer serve, parked messages, queues of other configurations: no management API is given")
 	code, stdout, _ = look("--output", "json", "--parked", queue)
 	require.Equal(t, exitOK, code)
 	var report struct {

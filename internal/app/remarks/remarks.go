@@ -63,6 +63,12 @@ func Of(s status.Status) (list []Remark) {
 	if len(s.Policies) > 0 {
 		alarm("policies: %s", objects.PolicyRemedy(s.Prefix))
 	}
+	for _, b := range s.Bindings[:min(most, len(s.Bindings))] {
+		alarm("%s", b)
+	}
+	if more := len(s.Bindings) - most; more > 0 {
+		alarm("bindings: and %d more, see delayer topology verify", more)
+	}
 	if s.Policies != nil && len(s.Policies) == 0 {
 		say("policies: none does harm")
 	}

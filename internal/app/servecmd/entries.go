@@ -8,12 +8,16 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 // entries serve the exchanges of a file, as it was when it was last read.
@@ -57,6 +61,9 @@ func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
 	for _, spec := range s.Exchanges {
 		e.begin(spec.Name)
 		e.log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
+	}
+	if e.cfg.Settings.Management == "" { // AMQP does not show bindings
+		e.log.Info("it is not known whether bindings go around delayer serve: give management")
 	}
 	return s, nil
 }
@@ -133,6 +140,27 @@ func (e *entries) ready() error {
 		return nil
 	}
 	return s.runner.Ready()
+}
+
+// lookEvery is how often the bindings of what is served are looked at.
+const lookEvery = time.Minute
+
+// watch warns of bindings that go around what is served, until ctx ends.
+func (e *entries) watch(ctx context.Context, api *management.Client, vhost string) {
+	for {
+		asking, cancel := context.WithTimeout(ctx, lookEvery)
+		around, err := objects.Around(asking, api, vhost, e.cfg.Settings.Prefix)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			e.log.Warn("it is not known whether bindings go around delayer serve", "error", err)
+		case len(around) > 0:
+			e.log.Warn("bindings go around delayer serve", "bindings", objects.Summary(around))
+		}
+		_ = pace.Sleep(ctx, lookEvery)
+	}
 }
 
 // movers move the bindings that others make on exchanges. They need a Control before they run.

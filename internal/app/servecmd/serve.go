@@ -126,6 +126,13 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	running.Register(func() prometheus.Collector { return times })
 	running.Register(func() prometheus.Collector { return service.NewEntryGauges(ctx, running.Log, e.depths) })
 	var passing sync.WaitGroup
+	if settings.Management != "" {
+		client, vhost, err := settings.API()
+		if err != nil {
+			return err
+		}
+		passing.Go(func() { e.watch(ctx, client, vhost) })
+	}
 	passing.Go(func() { e.run(ctx, first, reread) })
 	if serves.HTTP.Listen != "" {
 		times, answered := service.NewHTTPTimes()

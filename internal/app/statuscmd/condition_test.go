@@ -49,11 +49,11 @@ func TestCondition(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                "is no condition such as unroutable>0",
-		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: controllers, held, misrouted, missing, others, overdue, parked, policies, unroutable, waiting)",
+		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: bindings, controllers, held, misrouted, missing, others, overdue, parked, policies, unroutable, waiting)",
 		"unroutable=0":                    "is no condition",
 		"unroutable>-1":                   "is no condition",
 		"unroutable>1h":                   "is no condition",
-		"lost>0":                          `there is no number "lost" (names: controllers,`,
+		"lost>0":                          `there is no number "lost" (names: bindings,`,
 		"waiting>99999999999999999999999": "is too large",
 	} {
 		err := new(condition).UnmarshalText([]byte(text))

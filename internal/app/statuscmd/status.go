@@ -177,6 +177,7 @@ var numbers = map[string]func(status.Status) (n int, ok bool){
 	"unroutable": func(s status.Status) (int, bool) { return inQueue(s.Unroutable), true },
 	"parked":     func(s status.Status) (int, bool) { return inQueues(s.Parked), s.Parked != nil },
 	"others":     func(s status.Status) (int, bool) { return inQueues(s.Others), s.Others != nil },
+	"bindings":   func(s status.Status) (int, bool) { return len(s.Bindings), s.Bindings != nil },
 	"policies":   func(s status.Status) (int, bool) { return len(s.Policies), s.Policies != nil },
 }
 

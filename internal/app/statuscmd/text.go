@@ -152,7 +152,7 @@ func (v view) notes(b *strings.Builder, s status.Status) {
 // line is a status in one line, for a watch.
 func line(s status.Status) string {
 	parts := []string{s.Time.Format(time.RFC3339)}
-	for _, name := range []string{"waiting", "held", "controllers", "misrouted", "unroutable", "parked", "policies", "missing"} {
+	for _, name := range []string{"waiting", "held", "controllers", "misrouted", "unroutable", "parked", "policies", "bindings", "missing"} {
 		text := "unknown"
 		if n, ok := numbers[name](s); ok {
 			text = strconv.Itoa(n)

@@ -40,6 +40,7 @@ func sample() status.Status {
 		Misrouted: &status.Queue{Name: "delayer.misrouted", Messages: 1}, Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: 3},
 		Parked: []status.Queue{{Name: "mail.parked", Messages: 4}, {Name: "empty.parked"}}, Others: []status.Queue{{Name: "delayer.ladder.wait.7s", Messages: 9}},
 		Policies: []string{`queue "delayer.ladder.wait.1s": a policy sets message-ttl to 500, which would make messages early`},
+		Bindings: []string{`binding "a" goes around`, `binding "b" goes around`, `binding "c" goes around`, `binding "d" goes around`},
 		Unknown:  []status.Unknown{{What: "parked messages", Why: "why"}, {What: "policies", Why: "why"}, {What: "what waits in the plugin", Why: "it is in no queue"}},
 	}
 }
@@ -86,6 +87,10 @@ policies: see rabbitmqctl list_policies and list_operator_policies, and keep
   them from names that begin with delayer.: rabbitmqctl set_policy (or
   set_operator_policy) NAME '^(?!delayer\.)' DEFINITION, with their --priority
   and --apply-to
+binding "a" goes around
+binding "b" goes around
+binding "c" goes around
+bindings: and 1 more, see delayer topology verify
 not known: parked messages, policies: why
 not known: what waits in the plugin: it is in no queue
 `, page(s, narrow))
@@ -94,7 +99,7 @@ not known: what waits in the plugin: it is in no queue
 			require.Less(t, utf8.RuneCountInString(strings.TrimRight(text, "\n")), width, text)
 		}
 	}
-	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 missing=1", line(s))
+	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 bindings=4 missing=1", line(s))
 }
 
 // TestPage_Slots: with all queues, those of slots say when they are due.

@@ -14,7 +14,7 @@ import (
 type Command struct {
 	Print  printCmd  `cmd:"" help:"Print the exchanges, queues and bindings that a backend declares. No broker is needed."`
 	Apply  applyCmd  `cmd:"" help:"Declare them. Repeating it changes nothing."`
-	Verify verifyCmd `cmd:"" help:"Compare them with the broker, and look for policies that would make messages early or lose them."`
+	Verify verifyCmd `cmd:"" help:"Compare them with the broker, and look for policies and bindings that would make messages early or lose them."`
 	Remove removeCmd `cmd:"" help:"Delete them, if nothing waits there."`
 }
 
