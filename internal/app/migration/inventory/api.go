@@ -12,6 +12,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // API is the management API of one vhost.
@@ -73,19 +74,13 @@ func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
 // bindings are those of an exchange that is their source or their destination. The broker does not
 // scan the plugin's table for the answer.
 func (a *API) bindings(ctx context.Context, exchange, end string) ([]BindingInfo, error) {
-	var found []struct {
-		Source    string
-		Target    string               `json:"destination"`
-		Kind      string               `json:"destination_type"`
-		Key       string               `json:"routing_key"`
-		Arguments management.Arguments `json:"arguments"`
-	}
+	var found []objects.Bound
 	if err := a.get(ctx, &found, "exchanges", a.vhost, exchange, "bindings", end); err != nil {
 		return nil, err
 	}
 	bindings := make([]BindingInfo, len(found))
 	for i, b := range found {
-		bindings[i] = BindingInfo{Source: b.Source, Target: b.Target, ToExchange: b.Kind == "exchange", Key: b.Key, Arguments: b.Arguments.Table()}
+		bindings[i] = BindingInfo{Source: b.Source, Target: b.Target, ToExchange: b.ToExchange, Key: b.Key, Arguments: b.Args}
 	}
 	slices.SortFunc(bindings, func(b, c BindingInfo) int {
 		return cmp.Or(cmp.Compare(b.Source, c.Source), cmp.Compare(b.Target, c.Target), cmp.Compare(b.Key, c.Key),
