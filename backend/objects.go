@@ -54,7 +54,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	}
 	around, err := objects.Around(ctx, api, vhost, settings.Prefix)
 	if err != nil {
-		return nil, err
+		around = []objects.Difference{{Kind: objects.IsUnknown, Object: "bindings that go around delayer serve", Detail: err.Error()}}
 	}
 	problems, err := HarmfulPolicies(ctx, cfg)
 	if err != nil {
