@@ -25,7 +25,7 @@ func TestServe_BadInput(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Ctl(t.Context(), "set_permissions", "-p", where.Vhost, where.Username, ".*", `^(?!to\.secret$)`, ".*")
 	require.NoError(t, err)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\nbackend: fixedtiers\nfixedtiers: {tiers: [100ms], prefix: to.tiers}\n"+
 		"serve: {prefetch: 3, exchanges: [{name: to.entry, allow: ['to.*']}, {name: to.other, to: to.there}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
 	declared(t, url, "to.there")
@@ -35,6 +35,9 @@ func TestServe_BadInput(t *testing.T) {
 	require.NoError(t, ch.Confirm(false))
 	require.NoError(t, ch.ExchangeDeclare("to.internal", "fanout", false, true, true, false, nil))
 	require.NoError(t, ch.ExchangeDeclare("to.secret", "fanout", false, true, false, false, nil))
+	require.NoError(t, ch.ExchangeDeclare("to.foreign", "topic", true, false, false, false, nil))
+	_, err = ch.QueueDeclare(prefix+".serve.queue.to.foreign", true, false, false, false, nil) // as another process has it
+	require.NoError(t, err)
 
 	publish := func(id string, headers amqp091.Table) {
 		t.Helper()
@@ -57,18 +60,21 @@ func TestServe_BadInput(t *testing.T) {
 		headers amqp091.Table
 		reason  string // a part of it
 	}{
-		"words":        {amqp091.Table{"x-delay": "soon"}, `"soon"`},
-		"gone":         {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.gone"}, "to.gone"},
-		"gone at once": {amqp091.Table{"x-delayer-exchange": "to.gone"}, "to.gone"},
-		"deep":         {amqp091.Table{"x-delay": int32(100), "deep": deep}, asItIs},
-		"wide":         {amqp091.Table{"wide": make([]any, 9000)}, asItIs},
-		"internal":     {amqp091.Table{"x-delayer-exchange": "to.internal"}, "choose one that is not internal"},
-		"secret":       {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.secret"}, "to.secret"},
-		"secret, now":  {amqp091.Table{"x-delayer-exchange": "to.secret"}, "access"},
-		"long":         {amqp091.Table{"x-delayer-exchange": "to." + strings.Repeat("x", 300)}, "a name of 303 bytes"},
-		"native":       {amqp091.Table{"x-opt-delivery-time": time.Now().Add(time.Hour)}, "by which RabbitMQ 4.4 delays"},
-		"forged":       {amqp091.Table{"x-delay": "soon", "x-delayer-retry": amqp091.Table{"queue": victim}, "text": strings.Repeat("x", 130_650)}, ""},
-		"full":         {amqp091.Table{"x-delay": "soon", "text": strings.Repeat("x", 130_700)}, asItIs},
+		"words":         {amqp091.Table{"x-delay": "soon"}, `"soon"`},
+		"gone":          {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.gone"}, "to.gone"},
+		"gone at once":  {amqp091.Table{"x-delayer-exchange": "to.gone"}, "to.gone"},
+		"deep":          {amqp091.Table{"x-delay": int32(100), "deep": deep}, asItIs},
+		"wide":          {amqp091.Table{"wide": make([]any, 9000)}, asItIs},
+		"internal":      {amqp091.Table{"x-delayer-exchange": "to.internal"}, "choose one that is not internal"},
+		"secret":        {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.secret"}, "to.secret"},
+		"secret, now":   {amqp091.Table{"x-delayer-exchange": "to.secret"}, "access"},
+		"long":          {amqp091.Table{"x-delayer-exchange": "to." + strings.Repeat("x", 300)}, "a name of 303 bytes"},
+		"foreign":       {amqp091.Table{"x-delayer-exchange": "to.foreign"}, "is an entry itself"},
+		"foreign, late": {amqp091.Table{"x-delay": int32(100), "x-delayer-exchange": "to.foreign"}, "is an entry itself"},
+		"tiers":         {amqp091.Table{"x-delayer-exchange": "to.tiers.enter"}, "not allowed"},
+		"native":        {amqp091.Table{"x-opt-delivery-time": time.Now().Add(time.Hour)}, "by which RabbitMQ 4.4 delays"},
+		"forged":        {amqp091.Table{"x-delay": "soon", "x-delayer-retry": amqp091.Table{"queue": victim}, "text": strings.Repeat("x", 130_650)}, ""},
+		"full":          {amqp091.Table{"x-delay": "soon", "text": strings.Repeat("x", 130_700)}, asItIs},
 	} {
 		parked[id] = m.reason
 		publish(id, m.headers)

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,7 @@ type Config struct {
 	Settings engine.Settings // broker and prefix
 	Delayer  delayer.Delayer // of the same broker; the caller closes it
 	Prefetch int             // how many messages of an entry are under way at a time
+	Reserved []string        // exchanges of the Delayer, whatever their names begin with
 
 	// Passed is called for each message that was passed on, unless it is nil. exchange is the
 	// entry, action at_once, delayed, delayed_to_come_back, parked or dropped, and took the time from when
@@ -111,13 +113,17 @@ func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
 	prefix, conn := r.cfg.Settings.Prefix, r.control.Conn()
 	return &forwarder{
 		rules: rules{
-			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, all), limits: r.cfg.Delayer.Limits(),
+			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, slices.Concat(r.cfg.Reserved, namesOf(all))), limits: r.cfg.Delayer.Limits(),
 			user: conn.User(), prefix: prefix, recounts: conn.From(4, 0),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
 		prefetch: r.cfg.Prefetch,
-		frame:    func() int { size, _, _ := conn.Server(); return size },
+		isEntry: func(ctx context.Context, exchange string) (bool, error) {
+			there, err := delivery.Exists(ctx, r.control, "", NamesOf(prefix, exchange).Queue)
+			return there == delivery.There, err
+		},
+		frame: func() int { size, _, _ := conn.Server(); return size },
 		passed: func(action string, took time.Duration) {
 			if r.cfg.Passed != nil {
 				r.cfg.Passed(s.Name, action, took)
@@ -144,6 +150,13 @@ func (r *Runner) declare(ctx context.Context, s Spec) error {
 		return err
 	}
 	return r.declareTarget(ctx, s)
+}
+
+func namesOf(specs []Spec) (names []string) {
+	for _, s := range specs {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // refuseCircle refuses a destination that is an entry of another process.

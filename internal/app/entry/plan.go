@@ -77,15 +77,14 @@ func (s Spec) check(all []Spec) error {
 	return nil
 }
 
-// destinations are where its messages may go: not to other entries.
-func (s Spec) destinations(prefix string, all []Spec) Destinations {
+// destinations are where its messages may go: not to other entries, and to nothing of the Delayer's.
+func (s Spec) destinations(prefix string, refused []string) Destinations {
 	if s.To != "" {
 		return Destinations{To: s.To}
 	}
 	allowed := Matches(s.Allow)
 	return Destinations{Allow: func(name string) bool {
-		isEntry := slices.ContainsFunc(all, func(s Spec) bool { return s.Name == name })
-		return allowed(name) && !isEntry && !Owns(prefix, name)
+		return allowed(name) && !slices.Contains(refused, name) && !Owns(prefix, name)
 	}}
 }
 

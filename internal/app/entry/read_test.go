@@ -51,8 +51,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestDestinations(t *testing.T) {
-	specs := []Spec{{Name: "any", Allow: []string{"billing.*", "exact", "any", "p*"}}}
-	to := specs[0].destinations("p", specs)
+	to := Spec{Name: "any", Allow: []string{"billing.*", "exact", "any", "p*"}}.destinations("p", []string{"any"})
 	for name, want := range map[string]bool{
 		"billing.in": true, "billing.": true, "billing": false, "exact": true, "exactly": false, "": false, "any": false, "xbilling.in": false,
 		"billing.a\nb": true, "payments": true, "p.delivery": false,

@@ -26,6 +26,7 @@ type forwarder struct {
 	declare  func(context.Context) error // the queues
 	prefetch int                         // how many messages of a queue are under way at a time
 	frame    func() int                  // the negotiated frame size; 0: unknown
+	isEntry  func(ctx context.Context, exchange string) (bool, error)
 	passed   func(action string, took time.Duration)
 	log      *slog.Logger
 	warnings pace.Warnings
@@ -199,6 +200,7 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 	line := make(chan letter, mostAtOnce)
 	defer close(line)
 	running.Go(func() { f.delay(serving, alive, &running, line) })
+	sound := map[string]time.Time{} // when exchanges that publishers chose were found to be no entries
 	for stop.Err() == nil {
 		select {
 		case <-stop.Done():
@@ -213,6 +215,10 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 			acks.begin(&d)
 			l := f.decide(queue, &d, now)
 			l.read = now
+			if known := f.unlessEntry(serving, &l, sound); !known {
+				_ = l.Nack(false, true)
+				continue
+			}
 			if l.action == delayed || l.action == tour {
 				line <- l
 			} else {
@@ -220,6 +226,35 @@ func (f *forwarder) serve(stop, alive context.Context, queue string, messages <-
 			}
 		}
 	}
+}
+
+const (
+	soundFor  = time.Minute
+	mostSound = 1000
+)
+
+// unlessEntry parks a message whose publisher chose an entry of another process of this prefix:
+// messages would go in a circle. The broker knows such an entry by its queue. known is false if the
+// broker does not answer.
+func (f *forwarder) unlessEntry(ctx context.Context, l *letter, sound map[string]time.Time) (known bool) {
+	if f.to.To != "" || l.action == park || len(l.to) > mostName || time.Since(sound[l.to]) < soundFor {
+		return true
+	}
+	is, err := f.isEntry(ctx, l.to)
+	switch {
+	case err != nil:
+		f.warnings.Warn(f.log, "it is not known whether an exchange is an entry; a message for it is tried again", "to", l.to, "error", err)
+		_ = pace.Sleep(ctx, longestPause)
+		return false
+	case is:
+		*l = f.refuse(*l, l.read, fmt.Errorf("exchange %.120q is not allowed: it is an entry itself", l.to))
+	case len(sound) >= mostSound:
+		clear(sound)
+		fallthrough
+	default:
+		sound[l.to] = time.Now()
+	}
+	return true
 }
 
 // drainTimeout is how long messages that are being passed on may take once the entry stops.

@@ -98,6 +98,10 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if err != nil {
 		return err
 	}
+	objects, err := backend.Topology(cfg)
+	if err != nil {
+		return err
+	}
 	files, err := serves.HTTP.Open()
 	if err != nil {
 		return err
@@ -109,6 +113,9 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	}
 	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
 	e.begin = func(exchange string) { times.WithLabelValues(exchange, "dropped") } // Prometheus sees no increase of what appears with 1
+	for _, x := range objects.AllExchanges() {
+		e.cfg.Reserved = append(e.cfg.Reserved, x.Name)
+	}
 	running.Ready(e.ready)
 	running.Log.Info("connecting, and declaring what is missing")
 	d, err := backend.Open(ctx, cfg)
