@@ -105,11 +105,16 @@ func TestServe_BadInput(t *testing.T) {
 		assert.Contains(t, m.Why, parked[m.ID], m.ID)
 	}
 
-	// What a retry can send is parked for the same reason once more. What the broker moved as it is
-	// stays.
+	// What a retry can send is parked for the same reason once more. What nobody can understand stays,
+	// and so does what the broker moved as it is.
+	status, list, errs = command(t.Context(), t, "messages", "list", queue, "--config", config, "--id", "words")
+	require.Equal(t, exitOK, status, errs)
+	assert.Equal(t, 1, strings.Count(list, `"soon"`), "the reason is there once: %s", list)
 	status, list, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config)
 	assert.Equal(t, exitFailed, status)
-	assert.Contains(t, errs, "4 messages stay: fix what is named above")
+	assert.Contains(t, errs, "6 messages stay: fix what is named above")
+	assert.Regexp(t, `1 +stay +exchange to.entry: it would be parked again: header x-delay is "soon".*Retry with another delay`, list)
+	assert.Regexp(t, `[0-9] +sent +exchange to.entry\n`, list)
 	assert.Regexp(t, `1 +stay +.*it says that it failed in queue "queue", and this is not "queue.parked": a publisher may have written that`, list)
 	assert.Regexp(t, `3 +stay +.*it has no header x-delayer-retry, so it is not known where it was read: export and purge it`, list)
 	publish("after the retry", amqp091.Table{})

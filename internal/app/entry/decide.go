@@ -76,9 +76,6 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	if _, is := d.Headers[broker.UnreadableHeader]; is {
 		return r.refuse(l, now, errors.New(unreadable))
 	}
-	if _, is := d.Headers[message.NativeDelay]; is {
-		return r.refuse(l, now, errNative)
-	}
 	delay, err := read(d.Headers, now)
 	if err == nil {
 		l.to, err = r.to.of(d.Headers)
@@ -181,6 +178,22 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 // before 4.0, an x-death that names its destination is a circle.
 var carriedHeaders = map[string]string{"delay": xdelay.Header, "native": message.NativeDelay, "deaths": "x-death"}
 
+// ParkedAgain says why an entry will park a message again that it has parked, whatever else was
+// fixed meanwhile: nobody can understand its delay. Otherwise it is "".
+func ParkedAgain(headers amqp091.Table) string {
+	was := maps.Clone(headers)
+	state, _ := was[stateHeader].(amqp091.Table)
+	for key, header := range carriedHeaders {
+		if value, ok := state[key]; ok {
+			was[header] = value
+		}
+	}
+	if _, err := read(was, time.Now()); err != nil {
+		return strings.TrimPrefix(err.Error(), "delayer: ")
+	}
+	return ""
+}
+
 // restore returns a message of the queue Back as it first came to the entry, and whether it has
 // waited for its delay. The user-id that it first had is believed only of a message that serve has
 // published: the broker has checked the user-id that it has now.
@@ -253,6 +266,9 @@ const (
 // read returns how long the headers of a message ask it to wait; 0: not at all. What cannot be
 // understood is an error: nothing is early in silence.
 func read(headers amqp091.Table, now time.Time) (time.Duration, error) {
+	if _, is := headers[message.NativeDelay]; is {
+		return 0, errNative
+	}
 	_, x := headers[xdelay.Header]
 	delay, relative := headers[DelayHeader]
 	due, absolute := headers[DueHeader]

@@ -11,6 +11,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -34,7 +35,11 @@ func Open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 func open(ctx context.Context, cfg backend.Config, settings engine.Settings, queue string) (*undelivered.Client, error) {
 	opts := settings.BrokerOptions("messages")
 	if queue != cfg.UnroutableQueue() {
-		return undelivered.OpenParked(ctx, opts, queue)
+		client, err := undelivered.OpenParked(ctx, opts, queue)
+		if err == nil && Delayable(queue) {
+			client.Again = entry.ParkedAgain
+		}
+		return client, err
 	}
 	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
 		return nil, errors.New("with plugin.exchange no message is kept as unroutable: that exchange drops it (leave plugin.exchange out, or give the prefix's other backend with --backend)")
@@ -49,6 +54,10 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	}
 	return client, err
 }
+
+// Delayable reports whether a retry of a queue's messages can give them another delay: delayer serve
+// has parked them.
+func Delayable(queue string) bool { return attempt.BackOf(queue) != "" }
 
 // nature asks the management API. It may show the name of a policy, and not what that sets.
 func nature(ctx context.Context, settings engine.Settings, queue string) (n undelivered.Nature, err error) {
@@ -133,6 +142,9 @@ func (m Message) Whole(of *undelivered.Kept) Whole {
 	w := Whole{Message: m, Content: of.Content()}
 	if of.Parked != nil {
 		for _, f := range of.Parked.History {
+			if f.Error == m.Why {
+				continue
+			}
 			w.Failures = append(w.Failures, Failure{f.Attempt, f.At.UTC(), f.Error})
 		}
 	}
@@ -168,7 +180,10 @@ func (l *Look) Message(ctx context.Context, m *undelivered.Kept) (Message, error
 	}
 	switch p := m.Parked; {
 	case p != nil:
-		of.Queue, of.Attempts, of.First, of.LastError = messagejson.Text(p.Queue), p.Failures, p.First, p.LastError()
+		of.Queue, of.Attempts, of.First = messagejson.Text(p.Queue), p.Failures, p.First
+		if last := p.LastError(); last != why { // delayer serve has one reason
+			of.LastError = last
+		}
 	case !l.client.Parked():
 		of.Due, of.Since = messagejson.Instant(m.Envelope.Due), messagejson.Instant(m.Came)
 	}
@@ -226,6 +241,8 @@ func Destination(m *undelivered.Kept) string {
 	switch exchange, key, known := m.Destination(); {
 	case !known:
 		return "unknown"
+	case exchange == "" && attempt.EntryOf(key) != "": // which passes it on
+		return "exchange " + cli.Shown(attempt.EntryOf(key))
 	case exchange == "":
 		return "queue " + cli.Shown(key)
 	default:

@@ -10,7 +10,6 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
-	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -40,7 +39,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 			if *c.Delay < 0 {
 				return errors.New("--delay is negative")
 			}
-			if attempt.BackOf(client.Queue()) == "" {
+			if !kept.Delayable(client.Queue()) {
 				return errors.New("--delay is for the messages that delayer serve has parked: others wait as they did, or not at all")
 			}
 			client.NewDelay = time.Duration(*c.Delay).String()

@@ -36,7 +36,7 @@ var errEnough = errors.New("enough")
 type Backlog struct {
 	// walk visits the messages of a queue, from the oldest on, until errEnough. Those that were not
 	// removed are then in the queue as they were. total is how many it had.
-	walk func(ctx context.Context, queue string, send bool, visit func(*item) error) (total int, err error)
+	walk func(ctx context.Context, queue string, how sending, visit func(*item) error) (total int, err error)
 	now  func() time.Time
 
 	ctx  context.Context // ends with Close
@@ -46,6 +46,13 @@ type Backlog struct {
 	job  *job // the last one; nil: there was none
 	// turns has one for each queue: two walks at a time would see a part of the messages each.
 	turns map[string]chan struct{}
+}
+
+// sending says whether messages are sent, and how long those that delayer serve has parked then
+// wait; "": as their publishers have said.
+type sending struct {
+	On    bool
+	Delay string
 }
 
 // An item is a message that was not delivered. Its functions are for the visit alone.
@@ -115,14 +122,15 @@ func NewBacklog(cfg backend.Config) (*Backlog, error) {
 		return nil, err
 	}
 	last := readings{back: map[string]int{}}
-	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
+	return newBacklog(func(ctx context.Context, queue string, how sending, visit func(*item) error) (int, error) {
 		client, err := kept.Open(ctx, cfg, settings, queue)
 		if err != nil {
 			return 0, err
 		}
 		defer client.Close()
 		var sender *undelivered.Sender
-		if send {
+		if how.On {
+			client.NewDelay = how.Delay
 			if sender, err = client.Sender(ctx); err != nil {
 				return 0, err
 			}
@@ -132,10 +140,10 @@ func NewBacklog(cfg backend.Config) (*Backlog, error) {
 	}, time.Now), nil
 }
 
-func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int, error), now func() time.Time) *Backlog {
+func newBacklog(walk func(context.Context, string, sending, func(*item) error) (int, error), now func() time.Time) *Backlog {
 	b := &Backlog{now: now, turns: map[string]chan struct{}{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
-	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
+	b.walk = func(ctx context.Context, queue string, how sending, visit func(*item) error) (int, error) {
 		turn := b.turn(queue)
 		select {
 		case turn <- struct{}{}:
@@ -144,7 +152,7 @@ func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int
 			return 0, errors.New("somebody else is at work on it, or looks at it")
 		}
 		seen := map[string]int{}
-		return walk(ctx, queue, send, func(m *item) error {
+		return walk(ctx, queue, how, func(m *item) error {
 			sum := m.Mark
 			m.Mark = fmt.Sprintf("%s.%d", sum, seen[sum]) // messages may be alike
 			seen[sum]++
@@ -242,6 +250,7 @@ func fingerprint(m *undelivered.Kept) string {
 // A job is what somebody has asked for, and how far it is.
 type job struct {
 	Who, Queue, Action string
+	Delay              string // of a retry; "": none is given
 	Asked              int
 	Began              time.Time
 	Done               int            // sent or deleted
@@ -277,6 +286,9 @@ func (b *Backlog) start(j job, pick func(*item) bool, log *slog.Logger) bool {
 	j.Began, j.Stay = b.now(), map[string]int{}
 	b.job = &j
 	log = log.With("who", j.Who, "action", j.Action, "queue", j.Queue, "asked", j.Asked)
+	if j.Delay != "" {
+		log = log.With("delay", j.Delay)
+	}
 	log.Info("an action of the page has begun")
 	b.done.Go(func() {
 		err := b.run(&j, pick)
@@ -297,7 +309,7 @@ func (b *Backlog) start(j job, pick func(*item) bool, log *slog.Logger) bool {
 
 func (b *Backlog) run(j *job, pick func(*item) bool) error {
 	picked, read := 0, 0
-	_, err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
+	_, err := b.walk(b.ctx, j.Queue, sending{j.Sending(), j.Delay}, func(m *item) error {
 		read++
 		if !pick(m) {
 			if read >= mostSought {

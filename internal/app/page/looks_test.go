@@ -111,6 +111,8 @@ func TestPages(t *testing.T) {
 	b.open(unroutable)
 	b.do(chromedp.Click("tbody tr:nth-child(2) input"), chromedp.Click("button[value=delete]"), chromedp.WaitVisible(".narrow button"))
 	b.check("confirm")
+	b.open("/page/queue?missed&queue=" + url.QueryEscape("delayer.serve.parked.orders"+evil))
+	b.check("queue-missed")
 	last := w.Figures.look(t.Context())
 	last.Err = context.DeadlineExceeded
 	w.Figures.set(last)
@@ -193,6 +195,10 @@ func (b looker) check(name string) {
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
 		})
 		require.NoError(b, err)
+		hidden, err := chromedp.Run(b.tab, chromedp.Evaluate[string](`[...document.querySelectorAll("td a, .list .key")].filter(
+			(e) => e.getBoundingClientRect().right > innerWidth || !e.offsetParent).map((e) => e.textContent).join(", ")`))
+		require.NoError(b, err)
+		assert.Empty(b, hidden, "not to be seen: %s, %d px", name, v.wide)
 		if b.axe != "" {
 			assert.Empty(b, b.wrong(), "%s, %s, %d px", name, v.scheme, v.wide)
 		}

@@ -87,6 +87,7 @@ type site struct {
 	tells  tells
 	heap   []*item // what the queues hold
 	sent   []string
+	how    sending // how messages were sent the last time
 	log    strings.Builder
 }
 
@@ -101,7 +102,10 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	}, now)
 	rates := NewRates()
 	rates.now, rates.watched = now, true
-	backlog := newBacklog(func(_ context.Context, _ string, _ bool, visit func(*item) error) (int, error) {
+	backlog := newBacklog(func(_ context.Context, _ string, how sending, visit func(*item) error) (int, error) {
+		if how.On {
+			w.how = how
+		}
 		all := slices.Clone(w.heap)
 		for _, m := range all {
 			m.Mark = string(m.MessageID)
@@ -374,14 +378,30 @@ func TestUndelivered(t *testing.T) {
 	assert.Len(t, w.heap, 2, "those that came after the question stay")
 	assert.Contains(t, w.body("/page/job"), "2 of 2 deleted")
 	assert.Equal(t, []string{"a"}, w.sent)
+	const served = "delayer.serve.parked.orders" + evil
 	for _, form := range []url.Values{
-		{"queue": {"delayer.unroutable"}, "action": {"retry"}, "sure": {"yes"}},
+		{"queue": {served}, "action": {"retry"}, "id": {"b.0"}, "delay": {"soon"}},
 		{"queue": {"delayer.unroutable"}, "action": {"other"}, "id": {"b.0"}, "sure": {"yes"}},
 		{"queue": {"delayer.unroutable"}, "action": {"delete"}, "which": {"all"}, "count": {"-1"}, "sure": {"yes"}},
 	} {
 		assert.Equal(t, http.StatusBadRequest, w.act(form).Code, form)
 	}
 	assert.Len(t, w.heap, 2)
+	none := w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "find": {"full"}, "which": {"selected"}})
+	text = w.body(none.Header().Get("Location"))
+	assert.Contains(t, text, "No message was selected, so nothing was done")
+	assert.Contains(t, text, "1 of 2 match", "the list is still there")
+
+	// What delayer serve has parked may get another delay.
+	for _, heading := range []string{unroutable, "/page/queue?queue=" + url.QueryEscape(served)} {
+		assert.Equal(t, heading != unroutable, strings.Contains(w.body(heading), `name="delay"`), heading)
+	}
+	again := url.Values{"queue": {served}, "action": {"retry"}, "id": {"c.0"}, "delay": {"30m"}}
+	assert.Contains(t, w.act(again).Body.String(), "Each waits for 30m0s from then on")
+	again.Set("sure", "yes")
+	w.act(again)
+	w.Backlog.done.Wait()
+	assert.Equal(t, sending{true, "30m0s"}, w.how)
 
 	w.login("b")
 	assert.NotContains(t, w.body(unroutable), "Delete")
@@ -403,7 +423,7 @@ func TestBacklog_Once(t *testing.T) {
 	assert.Contains(t, w.body("/page/job"), `data-next="1000"`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.Backlog.walk(ctx, "q", false, nil)
+	_, err := w.Backlog.walk(ctx, "q", sending{}, nil)
 	require.ErrorContains(t, err, "somebody else")
 	close(held)
 	w.Backlog.done.Wait()
@@ -416,7 +436,7 @@ func TestBacklog_Alike(t *testing.T) {
 	w.put("a", "", nil)
 	w.put("a", "", nil)
 	var ids []string
-	total, err := w.Backlog.walk(t.Context(), "q", false, func(m *item) error { ids = append(ids, m.Mark); return nil })
+	total, err := w.Backlog.walk(t.Context(), "q", sending{}, func(m *item) error { ids = append(ids, m.Mark); return nil })
 	require.NoError(t, err)
 	assert.Equal(t, 2, total)
 	assert.Equal(t, []string{"a.0", "a.1"}, ids)

@@ -6,11 +6,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
 )
 
@@ -70,11 +73,15 @@ func (p *Page) queue(w http.ResponseWriter, r *http.Request, v *visitor) (string
 type listing struct {
 	Queue    string
 	Find     string  // a text that messages must have; "": all are meant
+	Missed   bool    // somebody acted, and had selected none
 	Messages []*item // the oldest of those
 	Total    int     // in the queue
 	Sought   int     // those that were looked at
 	Matching int     // of those that were looked at
 }
+
+// Delayable reports whether a retry may give messages another delay.
+func (l listing) Delayable() bool { return kept.Delayable(l.Queue) }
 
 // All is how many messages an action concerns that is for all.
 func (l listing) All() int {
@@ -92,7 +99,7 @@ func (l listing) Sure() bool { return l.Find == "" || l.Sought >= l.Total }
 func (p *Page) seek(ctx context.Context, queue, find string, visit func(m *item) error) (sought, total int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	total, err = p.Backlog.walk(ctx, queue, false, func(m *item) error {
+	total, err = p.Backlog.walk(ctx, queue, sending{}, func(m *item) error {
 		sought++
 		if m.has(find) {
 			if err := visit(m); err != nil {
@@ -112,7 +119,7 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if !ok {
 		return
 	}
-	l := listing{Queue: queue, Find: strings.TrimSpace(r.Form.Get("find"))}
+	l := listing{Queue: queue, Find: strings.TrimSpace(r.Form.Get("find")), Missed: r.Form.Has("missed")}
 	var err error
 	l.Sought, l.Total, err = p.seek(r.Context(), queue, l.Find, func(m *item) error {
 		if l.Matching++; l.Matching <= mostShown {
@@ -202,6 +209,7 @@ func readable(body []byte) (text, form string, cut bool) {
 // An order is what somebody wants done.
 type order struct {
 	Action, Queue string
+	Delay         string
 	IDs           []string // nil: the oldest Count that have the text Find
 	Find          string
 	Count, Sought int
@@ -228,6 +236,15 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 		return
 	}
 	a, sure := order{Action: r.PostForm.Get("action"), Queue: queue}, r.PostForm.Get("sure") == "yes"
+	var delay cli.Delay
+	var err error
+	if text := strings.TrimSpace(r.PostForm.Get("delay")); text != "" && a.Sending() && kept.Delayable(queue) {
+		if err = delay.UnmarshalText([]byte(text)); err != nil || delay < 0 {
+			p.fail(w, v, http.StatusBadRequest, "The delay %.64q is not one: write 30m, or 0 for none. "+nothingDone, text)
+			return
+		}
+		a.Delay = time.Duration(delay).String()
+	}
 	if r.PostForm.Get("which") == "all" {
 		a.Find = r.PostForm.Get("find")
 		a.Count, _ = strconv.Atoi(r.PostForm.Get("count"))
@@ -235,7 +252,6 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 		a.IDs = slices.Compact(slices.Sorted(slices.Values(r.PostForm["id"])))
 		a.Count = len(a.IDs)
 	}
-	var err error
 	if !sure && a.Find != "" {
 		a.Count = 0
 		a.Sought, _, err = p.seek(r.Context(), queue, a.Find, func(*item) error { a.Count++; return nil })
@@ -248,10 +264,11 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 	case a.Count == 0 && a.Find != "":
 		p.fail(w, v, http.StatusConflict, "No message matches any more. "+nothingDone)
 	case a.Count == 0:
-		p.fail(w, v, http.StatusBadRequest, "No message is selected. "+nothingDone)
+		list := url.Values{"queue": {queue}, "find": {r.PostForm.Get("find")}, "missed": {""}}
+		http.Redirect(w, r, "/page/queue?"+list.Encode(), http.StatusSeeOther)
 	case !sure:
 		p.show(w, http.StatusOK, "confirm", frame{Title: "Are you sure?", At: undeliveredPath, Visitor: v, Content: a})
-	case !p.Backlog.start(job{Who: v.Name, Queue: queue, Action: a.Action, Asked: a.Count}, a.pick, p.Log):
+	case !p.Backlog.start(job{Who: v.Name, Queue: queue, Action: a.Action, Delay: a.Delay, Asked: a.Count}, a.pick, p.Log):
 		p.fail(w, v, http.StatusConflict, "Something is under way already. "+nothingDone+" Wait for it, and try again.")
 	default:
 		http.Redirect(w, r, "/page/job", http.StatusSeeOther)

@@ -130,6 +130,13 @@ func BackOf(parked string) string {
 	return ""
 }
 
+// EntryOf is the exchange that delayer serve serves with a queue <prefix>.serve.back.<x>: x. Of any
+// other queue it is "".
+func EntryOf(back string) string {
+	_, entry, _ := strings.Cut(back, ".serve.back.")
+	return entry
+}
+
 // Belongs reports whether parked is, by its name, the queue of what is parked of queue. Only then
 // is a header believed that says a message was parked of queue. Otherwise a publisher could have an
 // operator's retry send a message to any queue.

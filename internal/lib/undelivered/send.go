@@ -89,6 +89,11 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 	case s.client.Parked() && !m.believed():
 		return fmt.Sprintf("it says that it failed in queue %.120q, and this is not %.120q: a publisher may have written that. If it is right, retry with --from",
 			m.Parked.Queue, attempt.ParkedQueue(m.Parked.Queue)), nil
+	case s.client.Again != nil && s.client.NewDelay == "":
+		if why := s.client.Again(m.Headers); why != "" {
+			return "it would be parked again: " + why + ". Retry with another delay", nil
+		}
+		return "", nil
 	case s.client.Parked():
 		return "", nil
 	case !m.Ours:

@@ -36,6 +36,10 @@ type Client struct {
 	// attempt.Belongs. Set before Read.
 	From string
 
+	// Again says why delayer serve would park a message again, unless NewDelay is set, or is "". Nil:
+	// messages do not go there.
+	Again func(amqp091.Table) string
+
 	// NewDelay is how long messages that delayer serve has parked wait when they are sent, a text
 	// such as 30m; empty: as their publishers have said.
 	NewDelay string
