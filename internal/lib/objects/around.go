@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // ofEntry is what the name of an entry's first queue has between the prefix and the exchange: see
@@ -29,21 +30,28 @@ func Around(ctx context.Context, api *management.Client, vhost, prefix string) (
 		if !is {
 			continue
 		}
-		around, err := leadAround(ctx, api, vhost, exchange, q.Name)
-		if err != nil && !errors.Is(err, delayer.ErrNotFound) { // it was deleted
-			return nil, err
-		}
-		for _, b := range around {
-			found = append(found, Difference{IsSurplus, describeBinding(b.Binding), goesAround})
+		for _, lead := range [...]topology.Binding{
+			{Source: exchange, Target: q.Name},
+			{Source: prefix + ".serve.all." + exchange, Target: q.Name},
+			{Source: prefix + ".serve.expired." + exchange, Target: prefix + ".serve.back." + exchange},
+		} {
+			around, err := leadAround(ctx, api, vhost, lead)
+			if err != nil && !errors.Is(err, delayer.ErrNotFound) { // only direct exchanges have the second
+				return nil, err
+			}
+			for _, b := range around {
+				found = append(found, Difference{IsSurplus, describeBinding(b.Binding), goesAround})
+			}
 		}
 	}
 	return found, err
 }
 
-func leadAround(ctx context.Context, api *management.Client, vhost, exchange, queue string) (around []Bound, err error) {
+// leadAround returns the bindings of an exchange that are not the one that it should have.
+func leadAround(ctx context.Context, api *management.Client, vhost string, lead topology.Binding) (around []Bound, err error) {
 	ask := func(into any, path ...string) error {
 		return api.Get(ctx, management.Request{
-			Op: "look at", Path: management.Path(append([]string{"exchanges", vhost, exchange}, path...)...),
+			Op: "look at", Path: management.Path(append([]string{"exchanges", vhost, lead.Source}, path...)...),
 		}, into)
 	}
 	if err = ask(&around, "bindings", "source"); err != nil {
@@ -51,7 +59,7 @@ func leadAround(ctx context.Context, api *management.Client, vhost, exchange, qu
 	}
 	all := len(around)
 	around = slices.DeleteFunc(around, func(b Bound) bool {
-		return b.Target == queue && !b.ToExchange || b.Target == exchange && b.ToExchange
+		return b.Target == lead.Target && !b.ToExchange || b.Target == lead.Source && b.ToExchange
 	})
 	if len(around) < all || len(around) == 0 {
 		return around, nil
