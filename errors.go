@@ -41,8 +41,8 @@ var (
 	// answer.
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrNotFound means that the broker answers and lacks what is asked for: a queue that a command
-	// names, the topology of a prefix that is not declared by the program, a virtual host, or the
-	// exchange type of a plugin. The destination of a message is [ErrUnroutable].
+	// names, the topology of a prefix that is not declared by the program, a virtual host, a feature
+	// flag, or the exchange type of a plugin. The destination of a message is [ErrUnroutable].
 	ErrNotFound = errors.New("not found")
 	// ErrTooLate means that a message cannot be cancelled or postponed by this ticket any more: by
 	// that it is due in less than [Limits].CancelBefore, or was due before. It is delivered, or

@@ -40,6 +40,9 @@ type Reader struct {
 	conn     *engine.Connected
 	api      *management.Client // nil without an address
 	vhost    string
+
+	lacks  error     // of [engine.Settings.Features]
+	looked time.Time // when that was asked for
 }
 
 // A part is a backend with its topology.
@@ -136,6 +139,7 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	if err := r.readParked(ctx, &s); err != nil {
 		return s, err
 	}
+	r.readFeatures(ctx, &s)
 	r.readAPI(ctx, &s, states)
 	if ctx.Err() != nil {
 		return s, broker.Explain(op, "", s.Broker.Address, context.Cause(ctx))
@@ -149,6 +153,20 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 	}
 	s.Waiting = &total
 	return s, nil
+}
+
+// readFeatures asks once, and once a minute for what is lacking or not known: the answer may cost a
+// channel, or the connection.
+func (r *Reader) readFeatures(ctx context.Context, s *Status) {
+	if r.looked.IsZero() || r.lacks != nil && time.Since(r.looked) > time.Minute {
+		r.lacks, r.looked = r.settings.Features(ctx, r.conn.Control(), r.parts[0].plan), time.Now()
+	}
+	switch configured := &s.Backends[0]; {
+	case errors.Is(r.lacks, delayer.ErrNotFound):
+		configured.Missing = append(configured.Missing, objects.Feature)
+	case r.lacks != nil:
+		s.unknown(objects.Feature, r.lacks)
+	}
 }
 
 // readQueues reads the queues of the backends that have declared them.

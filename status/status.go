@@ -64,8 +64,8 @@ type Backend struct {
 	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it
 	// got before the slots of its minutes began.
 	Due []Due `json:"due"`
-	// Missing are the queues, or the plugin's exchange, that the configured backend needs and the
-	// broker does not have.
+	// Missing are the queues, the plugin's exchange or the feature flag that the configured backend
+	// needs and the broker does not have.
 	Missing []string `json:"missing"`
 	// Controllers is how many controllers are running; nil for a backend that needs none.
 	Controllers *int `json:"controllers"`

@@ -4,6 +4,7 @@ package remarks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,9 +49,14 @@ func Of(s status.Status) (list []Remark) {
 			"until they are delivered", cli.Shown(s.Others[0].Name))
 	}
 	for _, one := range s.Backends {
-		if len(one.Missing) > 0 {
+		missing := slices.DeleteFunc(slices.Clone(one.Missing), func(name string) bool { return name == objects.Feature })
+		if len(missing) < len(one.Missing) {
+			off := objects.Lacking()
+			alarm("%s: %v: %s", off.Object, off.Cause, off.Hint)
+		}
+		if len(missing) > 0 {
 			alarm("%s: %s missing, %s first: is this the configuration of the Delayers? (delayer topology verify)",
-				one.Name, cli.Count(len(one.Missing), "queue"), cli.Shown(one.Missing[0]))
+				one.Name, cli.Count(len(missing), "queue"), cli.Shown(missing[0]))
 		}
 	}
 	const most = 3 // one policy may harm every queue

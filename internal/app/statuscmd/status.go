@@ -18,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/internal/app/service"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -171,7 +172,9 @@ var numbers = map[string]func(status.Status) (n int, ok bool){
 		return overBackends(s, func(b status.Backend) *int { n, _ := b.Overdue(s.Time); return n })
 	},
 	"missing": func(s status.Status) (int, bool) {
-		return overBackends(s, func(b status.Backend) *int { n := len(b.Missing); return &n })
+		n, ok := overBackends(s, func(b status.Backend) *int { n := len(b.Missing); return &n })
+		unknown := slices.ContainsFunc(s.Unknown, func(u status.Unknown) bool { return u.What == objects.Feature })
+		return n, ok && (n > 0 || !unknown)
 	},
 	"misrouted":  func(s status.Status) (int, bool) { return inQueue(s.Misrouted), true },
 	"unroutable": func(s status.Status) (int, bool) { return inQueue(s.Unroutable), true },

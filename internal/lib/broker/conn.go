@@ -279,6 +279,9 @@ func (c *Conn) From(major, minor int) bool {
 	return err == nil && (first > major || first == major && second >= minor)
 }
 
+// Log is the logger of the connection.
+func (c *Conn) Log() *slog.Logger { return c.log }
+
 // channelMax is how many channels the connection may have at a time. 0 means any number, or that
 // there is no connection.
 func (c *Conn) channelMax() int {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,8 +182,10 @@ func connectionLost(err error) bool {
 		return errors.As(err, &netErr) || errors.Is(err, io.EOF)
 	}
 	switch amqpErr.Code {
-	case amqp091.ConnectionForced, amqp091.ChannelError, amqp091.InternalError:
+	case amqp091.ConnectionForced, amqp091.ChannelError:
 		return true
+	case amqp091.InternalError:
+		return !strings.Contains(amqpErr.Reason, flagDisabled)
 	}
 	return !amqpErr.Server
 }

@@ -52,9 +52,17 @@ func classify(err error) (hint string, kind error) {
 		return "delete it, or use another prefix", delayer.ErrConflict
 	case amqp091.CommandInvalid:
 		return "the broker does not know this exchange type: is the plugin enabled?", delayer.ErrNotFound
+	case amqp091.InternalError:
+		if strings.Contains(amqpErr.Reason, flagDisabled) {
+			return "once all nodes have this version: rabbitmqctl enable_feature_flag all", delayer.ErrNotFound
+		}
 	}
 	return "", delayer.ErrUnavailable
 }
+
+// flagDisabled is in the broker's 541 for a type of queues that a cluster upgraded to 3.10 or 3.11
+// does not have yet. It closes the connection, and would again.
+const flagDisabled = "feature flag is disabled"
 
 // limited matches the broker's answers to what is one too many: queues or connections of a vhost, a
 // user or the cluster. Their codes, 406 and 530, mean something else otherwise.

@@ -58,7 +58,8 @@ func maxPriority(version string, kind delayer.QueueType) uint8 {
 	minor, _, _ := strings.Cut(rest, ".")
 	x, err1 := strconv.Atoi(major)
 	y, err2 := strconv.Atoi(minor)
-	if kind == delayer.Quorum && err1 == nil && err2 == nil && x == 4 && y < 3 {
+	unknown := err1 != nil || err2 != nil
+	if kind == delayer.Quorum && (unknown || x == 4 && y < 3) {
 		return normalLane
 	}
 	return math.MaxUint8

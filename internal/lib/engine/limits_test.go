@@ -67,7 +67,7 @@ func TestMaxPriority(t *testing.T) {
 		{"4.10.0", delayer.Quorum, 255},
 		{"5.0.0", delayer.Quorum, 255},
 		{"4.0.5", delayer.Classic, 255},
-		{"", delayer.Quorum, 255},
+		{"", delayer.Quorum, 4},
 	} {
 		require.Equal(t, c.want, maxPriority(c.version, c.kind), "%s %s", c.version, c.kind)
 	}

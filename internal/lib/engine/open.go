@@ -95,6 +95,11 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 			_ = e.Close()
 		}
 	}()
+	if keep.Imported { // else the user may declare, and so look
+		if err := objects.Known(log, c.settings.Features(ctx, c.control, keep.Topology)); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.keeper.Open(ctx); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -36,10 +37,13 @@ const (
 type Live struct {
 	control *broker.Control
 	backend string
+	looked  *atomic.Bool // for features, with success, or it was logged that they are not known
 }
 
 // Of returns the objects of the broker that a control connection leads to. Errors name the backend.
-func Of(control *broker.Control, backend string) Live { return Live{control, backend} }
+func Of(control *broker.Control, backend string) Live {
+	return Live{control, backend, new(atomic.Bool)}
+}
 
 // Apply declares the objects of p. Existing objects with the same arguments stay as they are. If a
 // quorum queue was missing, Apply settles them: see settle. The error names the object. With
@@ -49,7 +53,15 @@ func Of(control *broker.Control, backend string) Live { return Live{control, bac
 // its arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no TTL: it never
 // expires, and nothing behind it does. So exchanges are declared after the queues are settled, and
 // bindings last: who finds all queues and exchanges finds queues that have their arguments.
+//
+// Apply refuses where the broker would lose what the queues of p dead-letter: see [Live.Features].
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
+	if !l.looked.Load() {
+		if err := Known(l.control.Conn().Log(), l.Features(ctx, p)); err != nil {
+			return err
+		}
+		l.looked.Store(true)
+	}
 	if queues := quorum(p); len(queues) == 0 || l.has(ctx, queues, p.Exchanges) {
 		return l.declare(ctx, p)
 	}

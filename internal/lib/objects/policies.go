@@ -85,7 +85,7 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 			return nil, err
 		}
 		known := len(a.Untold) == 0
-		m.impatient = !known && (m.impatient || time.Since(began) > patience)
+		m.impatient = !known && (m.impatient || time.Since(began) > patience || m.withoutStatistics(ctx))
 		if known || m.impatient {
 			return Harm(p, a), nil
 		}
@@ -93,6 +93,15 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 			return nil, err
 		}
 	}
+}
+
+// withoutStatistics reports whether the API never tells what policies set for queues.
+func (m *PolicyAPI) withoutStatistics(ctx context.Context) bool {
+	var overview struct {
+		Off bool `json:"disable_stats"`
+	}
+	err := m.client.Get(ctx, management.Request{Op: lookAtPolicies, Path: "overview", Query: url.Values{"columns": {"disable_stats"}}}, &overview)
+	return err == nil && overview.Off
 }
 
 type item struct {

@@ -165,9 +165,11 @@ func (f *findings) broker(q Question) {
 	if !atLeast(q.Version, 3, 10) {
 		f.add(Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own")
 	}
-	if q.Quorum && slices.Contains(q.Features, inventory.Feature{Name: "quorum_queue", State: "disabled"}) {
-		f.add(Blocker, "feature flag quorum_queue", "it is off, and the configuration wants quorum "+
-			"queues", "rabbitmqctl enable_feature_flag quorum_queue")
+	for _, flag := range []string{"quorum_queue", "stream_queue"} { // without the second they lose messages
+		if q.Quorum && slices.Contains(q.Features, inventory.Feature{Name: flag, State: "disabled"}) {
+			f.add(Blocker, "feature flag "+flag, "it is off, and the configuration wants quorum "+
+				"queues", "rabbitmqctl enable_feature_flag "+flag)
+		}
 	}
 	some := slices.ContainsFunc(q.Nodes, func(n inventory.Node) bool { return n.Plugin != "" })
 	for _, n := range q.Nodes {

@@ -66,7 +66,7 @@ func TestAssess(t *testing.T) {
 		"the feature flags: could not be seen: why":      {Note, func(q *Question) { q.Unseen = []inventory.Unseen{{What: "the feature flags", Why: "why"}} }},
 		"it is off, and the configuration wants quorum": {Blocker, func(q *Question) {
 			q.Quorum = true
-			q.Features = []inventory.Feature{{Name: "quorum_queue", State: "disabled"}}
+			q.Features = []inventory.Feature{{Name: "stream_queue", State: "disabled"}}
 		}},
 		"is no record of delayer migrate": {Note, func(q *Question) {
 			q.Exchanges = append(q.Exchanges, marker(t, "done"))
