@@ -60,9 +60,9 @@ func classify(err error) (hint string, kind error) {
 	return "", delayer.ErrUnavailable
 }
 
-// flagDisabled is in the broker's 541 for a type of queues that a cluster upgraded to 3.10 or 3.11
-// does not have yet. It closes the connection, and would again.
-const flagDisabled = "feature flag is disabled"
+// flagDisabled is in the broker's 541 for a type of queues whose feature flag is disabled. The words
+// that say so come later, and the broker cuts its texts off at 255 bytes.
+const flagDisabled = "' of type 'rabbit_"
 
 // limited matches the broker's answers to what is one too many: queues or connections of a vhost, a
 // user or the cluster. Their codes, 406 and 530, mean something else otherwise.

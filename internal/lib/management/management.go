@@ -108,7 +108,8 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	case http.StatusNotFound:
 		return fail(delayer.ErrNotFound, nil, "does the virtual host exist, and is this the management API of its broker?")
 	default:
-		return fail(delayer.ErrUnavailable, fmt.Errorf("%w: %s", ErrFailed, res.Status), "")
+		return fail(delayer.ErrUnavailable, fmt.Errorf("%w: %s", ErrFailed, res.Status),
+			"the broker's log says why; with management_agent.disable_metrics_collector RabbitMQ cannot show queues and exchanges")
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(into); err != nil {
 		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")

@@ -34,16 +34,17 @@ func (l Live) Features(ctx context.Context, p topology.Plan) error {
 	name := settleName(p.Queues[at].Name, rand.Text())
 	err := l.control.Do(ctx, func(ch *amqp091.Channel) error {
 		_, err := ch.QueueDeclare(name, durable, autoDelete, !exclusive, waitForAnswer, amqp091.Table{"x-queue-type": "stream"})
+		var answer *amqp091.Error
+		switch {
+		case !errors.As(err, &answer):
+		case strings.Contains(answer.Reason, "invalid property 'auto-delete'"):
+			return nil
+		case strings.Contains(answer.Reason, "Cannot declare a queue"):
+			return Lacking()
+		}
 		return err
 	})
-	var answer *amqp091.Error
-	if errors.As(err, &answer) && strings.Contains(answer.Reason, "invalid property 'auto-delete'") {
-		return nil
-	}
-	if err = broker.Explain("look at", l.backend, Feature, err); errors.Is(err, delayer.ErrNotFound) {
-		return Lacking()
-	}
-	return err
+	return broker.Explain("look at", l.backend, Feature, err)
 }
 
 func needsFeature(q topology.Queue) bool { return q.Args["x-dead-letter-strategy"] == "at-least-once" }

@@ -79,7 +79,7 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 	for began := time.Now(); ; {
 		a, err := m.applied(ctx, prefix, p)
 		if errors.Is(err, management.ErrFailed) {
-			return []Difference{{IsUnknown, "policies", err.Error() + " (with management_agent.disable_metrics_collector it cannot list queues)"}}, nil
+			return []Difference{{IsUnknown, "policies", strings.TrimPrefix(err.Error(), "delayer: ")}}, nil
 		}
 		if err != nil {
 			return nil, err

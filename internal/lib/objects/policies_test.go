@@ -137,7 +137,7 @@ func (a monitored) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestProblems_Unknown(t *testing.T) {
 	p := topology.Plan{Exchanges: []topology.Exchange{{Name: "p.in"}}, Queues: []topology.Queue{WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in")}}
 	for queues, want := range map[string][]string{
-		"": {`the management API failed: Internal Server Error (with management_agent`},
+		"": {`the management API failed: Internal Server Error (the broker's log says why`},
 		`{"name":"p.wait","policy":"of queues","effective_policy_definition":{"message-ttl":1}}`: {
 			`exchange "p.in": policy "all" applies to it, and the user of management may not see`, `queue "p.wait": a policy sets message-ttl`,
 		},
