@@ -24,8 +24,6 @@ type PolicyAPI struct {
 	client *management.Client
 	vhost  string
 	sound  map[string]time.Time // when exchanges of the plugin were last found without harm
-
-	impatient bool // the last wait for the policies of all queues failed
 }
 
 // NewPolicyAPI parses the API's address, such as http://monitor:password@host:15672. It asks
@@ -73,7 +71,7 @@ func Unknown(all []Difference) (found, unknown []Difference) {
 
 // Problems returns what policies harm of a plan, and what the API does not tell. Before RabbitMQ 4
 // it knows the policy of a queue only a few seconds after that was declared. Problems waits for
-// that, but only once at a broker that never knows it.
+// that, but not at a broker that never tells it.
 func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan) ([]Difference, error) {
 	const patience, pause = 15 * time.Second, 500 * time.Millisecond
 	for began := time.Now(); ; {
@@ -84,9 +82,7 @@ func (m *PolicyAPI) Problems(ctx context.Context, prefix string, p topology.Plan
 		if err != nil {
 			return nil, err
 		}
-		known := len(a.Untold) == 0
-		m.impatient = !known && (m.impatient || time.Since(began) > patience || m.withoutStatistics(ctx))
-		if known || m.impatient {
+		if len(a.Untold) == 0 || time.Since(began) > patience || m.withoutStatistics(ctx) {
 			return Harm(p, a), nil
 		}
 		if err := pace.Sleep(ctx, pause); err != nil {

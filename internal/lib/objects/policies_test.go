@@ -17,11 +17,17 @@ import (
 )
 
 // slowAPI knows the policies of a queue some time after it was declared, as RabbitMQ before 4.0.
-type slowAPI struct{ knows time.Time }
+type slowAPI struct {
+	knows    time.Time
+	overview string
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (a *slowAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := `{"items":[],"page_count":1}`
+	if strings.HasSuffix(r.URL.Path, "/overview") {
+		body = a.overview
+	}
 	if strings.Contains(r.URL.Path, "/queues/") {
 		body = `{"items":[{"name":"p.wait"}],"page_count":1}`
 		if time.Now().After(a.knows) {
@@ -32,15 +38,15 @@ func (a *slowAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestProblems_WaitsForTheAPI: a queue whose policies are not known yet is not one without
-// policies. A wait that was in vain is not repeated until they were known, and what it was for is
-// unknown.
+// policies. Nobody waits for a broker that says that it keeps no statistics.
 func TestProblems_WaitsForTheAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &slowAPI{}
 		m, err := NewPolicyAPI("http://u:p@h", "/", api)
 		require.NoError(t, err)
-		look := func(knowsAfter time.Duration) (found string, took time.Duration) {
+		look := func(knowsAfter time.Duration, overview string) (found string, took time.Duration) {
 			began := time.Now()
+			api.overview = overview
 			api.knows = began.Add(knowsAfter)
 			problems, err := m.Problems(t.Context(), "p", topology.Plan{Queues: []topology.Queue{{Name: "p.wait"}}})
 			require.NoError(t, err)
@@ -49,17 +55,16 @@ func TestProblems_WaitsForTheAPI(t *testing.T) {
 		}
 		for _, c := range []struct {
 			knowsAfter time.Duration
+			overview   string
 			found      string
 			atMost     time.Duration
 		}{
-			{0, IsHarmed, time.Second},
-			{5 * time.Second, IsHarmed, 6 * time.Second},
-			{time.Hour, IsUnknown, 16 * time.Second},
-			{time.Hour, IsUnknown, 0},
-			{-1, IsHarmed, 0},
-			{5 * time.Second, IsHarmed, 6 * time.Second}, // it is waited for again
+			{0, `{}`, IsHarmed, time.Second},
+			{5 * time.Second, `{"disable_stats":false}`, IsHarmed, 6 * time.Second},
+			{time.Hour, `{}`, IsUnknown, 16 * time.Second},
+			{time.Hour, `{"disable_stats":true}`, IsUnknown, 0},
 		} {
-			found, took := look(c.knowsAfter)
+			found, took := look(c.knowsAfter, c.overview)
 			require.Equal(t, c.found, found, c)
 			require.LessOrEqual(t, took, c.atMost, c)
 		}
