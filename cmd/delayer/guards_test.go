@@ -148,6 +148,7 @@ func (g *guarded) policies(shown bool) {
 	}
 	_, err := g.Broker.Ctl(g.Context(), "clear_policy", "ttl")
 	require.NoError(g, err)
+	require.Eventually(g, func() bool { _, err := g.open(g.config("monitoring")); return err == nil }, time.Minute, 100*time.Millisecond)
 }
 
 // withoutFlag looks at a broker that silently dead-letters at most once. An earlier Delayer has
