@@ -180,10 +180,9 @@ func (r runner) inTrial(
 	if (step.scenario.fresh() || step.afresh) && r.Target.Restart != nil {
 		// A broker that is restarted forgets memory that it was once given, what it keeps of queues
 		// that are gone, and what went wrong in it. Its start goes on after it takes connections.
-		const rest = 2 * time.Second
 		err := r.Target.Restart(ctx)
 		if err == nil {
-			err = pace.Sleep(ctx, rest)
+			err = pace.Sleep(ctx, 2*time.Second)
 		}
 		if err != nil {
 			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)

@@ -23,11 +23,10 @@ type Event struct {
 
 // watch sends the event with the counts of a trial, again and again until stopped.
 func watch(t *trial, event Event, send func(Event)) (stop func()) {
-	const interval = 100 * time.Millisecond
 	quit := make(chan struct{})
 	var reporting sync.WaitGroup
 	reporting.Go(func() {
-		ticker := time.NewTicker(interval)
+		ticker := time.NewTicker(100 * time.Millisecond)
 		defer ticker.Stop()
 		for {
 			select {

@@ -110,7 +110,6 @@ func (r topRate) assess(rate float64, samples []sample) report.Probe {
 // for confirms, or the benchmark itself could do no more. Only the time while there was something
 // to publish counts. After that ever fewer of them have a confirm to wait for.
 func (r topRate) heldUp(samples []sample, beginning int) (reason string) {
-	const nearly = 0.9
 	from, to, waiting := samples[beginning].Asked, time.Duration(0), time.Duration(0)
 	for _, m := range samples {
 		to = max(to, m.Asked)
@@ -118,7 +117,7 @@ func (r topRate) heldUp(samples []sample, beginning int) (reason string) {
 	for _, m := range samples {
 		waiting += max(0, min(m.Answered, to)-max(m.Asked, from))
 	}
-	if float64(waiting) >= nearly*float64(r.concurrency)*float64(to-from) {
+	if float64(waiting) >= 0.9*float64(r.concurrency)*float64(to-from) {
 		return "confirms"
 	}
 	return "generator"

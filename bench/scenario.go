@@ -44,9 +44,8 @@ func (common) takes(s Subject) bool { return !s.Undelayed }
 func (common) fresh() bool          { return false }
 
 func (c common) body() int {
-	const usual = 64
 	if c.bodySize == 0 {
-		return usual
+		return 64
 	}
 	return c.bodySize
 }
@@ -65,9 +64,8 @@ func (c common) settings(r *result) {
 // every is the delays from one to another, in steps. There are at most about 1000; the longest is
 // always among them.
 func every(from, to, step time.Duration) []time.Duration {
-	const most = 1000
 	var out []time.Duration
-	for d := from; d < to && len(out) < most; d += step {
+	for d := from; d < to && len(out) < 1000; d += step {
 		out = append(out, d)
 	}
 	return append(out, to)
@@ -75,8 +73,7 @@ func every(from, to, step time.Duration) []time.Duration {
 
 // drawn are n random delays between two, in steps, the same for every subject: the seed is fixed.
 func drawn(n int, from, to, step time.Duration, seed uint64) []time.Duration {
-	const seed1 = 2026
-	random := rand.New(rand.NewPCG(seed1, seed))
+	random := rand.New(rand.NewPCG(2026, seed))
 	steps := int64((to-from)/step) + 1
 	out := make([]time.Duration, n)
 	for i := range out {

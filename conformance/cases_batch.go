@@ -32,10 +32,9 @@ func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 }
 
 func batch(t *trial) {
-	const messages = 300
 	in := t.queue(t.name("queue"))
 	kinds := map[string]error{}
-	list := jobs(messages, "delayed", func(i int, id string) job {
+	list := jobs(300, "delayed", func(i int, id string) job {
 		j := to(in, id, t.delay(2*brief))
 		switch i % 20 {
 		case 3:
@@ -98,7 +97,6 @@ func (t *trial) inOrder(in *receiver, prefix string) {
 // batchCtxEnded ends the ctx of one batch before it begins, and that of another once its first
 // message has arrived. Then it overwrites the messages, since PublishBatch has returned.
 func batchCtxEnded(t *trial) {
-	const messages = 1000
 	in := t.queue(t.name("queue"))
 	ended, cancel := context.WithCancel(t.ctx)
 	cancel()
@@ -109,7 +107,7 @@ func batchCtxEnded(t *trial) {
 
 	during, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	list := jobs(messages, "during", func(i int, id string) job {
+	list := jobs(1000, "during", func(i int, id string) job {
 		if i == 0 {
 			return to(in, id, 0)
 		}
@@ -137,11 +135,10 @@ func batchCtxEnded(t *trial) {
 
 // batches publishes one batch after the other until stopped is closed, and returns the outcomes.
 func (t *trial) batches(stopped <-chan struct{}, in *receiver, pause time.Duration) []outcome {
-	const messages = 20
 	var outs []outcome
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
-		outs = append(outs, t.publishTogether(ctx, jobs(messages, sprintf("batch-%04d", i), func(_ int, id string) job {
+		outs = append(outs, t.publishTogether(ctx, jobs(20, sprintf("batch-%04d", i), func(_ int, id string) job {
 			return job{key: in.queue, delay: t.short(), msg: amqp091.Publishing{MessageId: id}}
 		}))...)
 		cancel()

@@ -36,10 +36,9 @@ func closed(t *trial) {
 }
 
 func survivesClose(t *trial) {
-	const messages = 50
 	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.short(), t.delay(several)}
-	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
+	outs := t.mustPublish(jobs(50, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
 	if err := t.d.Close(); err != nil {
 		t.errorf("Close returned %v", err)
 	}
@@ -85,9 +84,8 @@ func noGoroutineLeft(t *trial) {
 		t.failf("a Delayer that is opened, used and closed: %v", err)
 	}
 	// A goroutine is still counted for a moment while it returns, and no signal tells when it has.
-	const moment = 2 * time.Second
 	var left []string
-	for end := deadlineIn(moment); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := deadlineIn(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = goroutines(mark); len(left) == 0 {
 			return
 		}

@@ -35,12 +35,11 @@ func connectionCut(t *trial) {
 // ownExchangeDeleted deletes it beside a Delayer that goes on, and then between two Delayers: the
 // second knows nothing of what the first has published.
 func ownExchangeDeleted(t *trial) {
-	const messages = 50
 	in, exchange := t.routed("direct", "key")
 	kept := t.unroutable()
 	var outs []outcome
 	for _, hint := range []string{"goes on", "is opened again"} {
-		outs = append(outs, t.mustPublish(jobs(messages, hint, func(_ int, id string) job {
+		outs = append(outs, t.mustPublish(jobs(50, hint, func(_ int, id string) job {
 			return job{exchange, "key", t.delay(several), text(id)}
 		})...)...)
 		if hint == "is opened again" {

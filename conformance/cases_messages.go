@@ -13,8 +13,7 @@ import (
 
 // invalid returns messages, by what is wrong with each.
 func (t *trial) invalid(in *receiver) map[string]job {
-	const tooLong = 256
-	name := strings.Repeat("n", tooLong)
+	name := strings.Repeat("n", 256)
 	bad := map[string]job{
 		"routing key of 256 bytes":   {"", name, t.short(), text("")},
 		"exchange name of 256 bytes": {name, "key", t.short(), text("")},
@@ -79,7 +78,6 @@ func invalidMessages(t *trial) {
 }
 
 func untouched(t *trial) {
-	const messages = 50
 	in := t.queue(t.name("queue"))
 	deep := func() amqp091.Table {
 		return amqp091.Table{
@@ -90,7 +88,7 @@ func untouched(t *trial) {
 			"x-first-death-queue": "q",
 		}
 	}
-	list := jobs(messages, "message", func(_ int, id string) job {
+	list := jobs(50, "message", func(_ int, id string) job {
 		j := to(in, id, t.short())
 		j.msg.Headers = deep()
 		return j
@@ -149,7 +147,6 @@ func deepCopy(v any) any {
 // delayedAgain delays a received message again, several times, as retries do. RabbitMQ up to 3.12
 // drops a message that still has its x-death: it takes that for a cycle.
 func delayedAgain(t *trial) {
-	const rounds = 3
 	in, exchange := t.routed("direct", "key")
 	first := text("round-0")
 	first.Headers = everyType()
@@ -159,7 +156,7 @@ func delayedAgain(t *trial) {
 	outs := t.mustPublish(job{exchange, "key", t.short(), first})
 	t.await(in, outs)
 	marks := map[any]string{in.of(first.MessageId)[0].Headers[delayer.Header]: first.MessageId}
-	for round := range rounds {
+	for round := range 3 {
 		last := in.of(outs[len(outs)-1].id())[0]
 		m := republishing(last)
 		m.MessageId = sprintf("round-%d", round+1)

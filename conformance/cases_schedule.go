@@ -240,9 +240,8 @@ func postponesEarlier(s *schedule) {
 
 // olderTicket postpones messages, and uses their first tickets after the time of these.
 func olderTicket(s *schedule) {
-	const messages = 9
 	more := s.lim.CancelBefore + 2*several // time to use the newer tickets
-	outs := s.put(messages, "postponed", s.unhurried())
+	outs := s.put(9, "postponed", s.unhurried())
 	older := map[string]delayer.Ticket{}
 	for i, o := range outs {
 		older[o.id()] = s.tickets[o.id()]

@@ -18,10 +18,9 @@ func (t *trial) overtakes(long, short func(i int) (priority uint8)) {
 	if len(delays) == 0 {
 		t.Passf("does not apply: no delay is longer than %v", t.short())
 	}
-	const again = 3
 	longest := delays[len(delays)-1]
 	var overtaken string
-	for _, delay := range append(delays, slices.Repeat([]time.Duration{longest}, again)...) {
+	for _, delay := range append(delays, slices.Repeat([]time.Duration{longest}, 3)...) {
 		if overtaken = t.overtake(delay, long, short); overtaken == "" {
 			return
 		}
@@ -73,10 +72,9 @@ func keepsOrder(t *trial) {
 	if !t.lim.Ordered {
 		t.Passf("does not apply: the backend does not declare an order")
 	}
-	const messages = 150
 	in := t.queue(t.name("queue"))
 	var outs []outcome
-	for _, j := range jobs(messages, "in-order", func(_ int, id string) job { return to(in, id, t.delay(2*brief)) }) {
+	for _, j := range jobs(150, "in-order", func(_ int, id string) job { return to(in, id, t.delay(2*brief)) }) {
 		outs = append(outs, t.mustPublish(j)...) // One after the other, as only then there is an order.
 	}
 	t.exactly(in, outs)
@@ -135,9 +133,8 @@ func exactTiers(t *trial) {
 const forever = time.Duration(math.MaxInt64)
 
 func zeroDelay(t *trial) {
-	const messages = 50
 	in, exchange := t.routed("topic", "a.*")
-	t.exactly(in, t.mustPublish(jobs(messages, "now", func(i int, id string) job {
+	t.exactly(in, t.mustPublish(jobs(50, "now", func(i int, id string) job {
 		if i%2 == 0 {
 			return to(in, id, 0)
 		}

@@ -184,11 +184,10 @@ func (t *trial) publish(j job) outcome {
 }
 
 func (t *trial) publishAll(jobs []job) []outcome {
-	const publishers = 32
 	outs := make([]outcome, len(jobs))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(publishers, len(jobs)) {
+	for range min(32, len(jobs)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(jobs); i = int(next.Add(1)) - 1 {
 				outs[i] = t.publish(jobs[i])

@@ -113,8 +113,7 @@ func (w *world) Unroutable(_ context.Context, arrived func(conformance.Arrival))
 // Cut waits, if that is soon, until a message and a confirm are on their way: some faults show only
 // then.
 func (w *world) Cut(context.Context) error {
-	const soon = 100 * time.Millisecond
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(trip / 20) {
+	for end := time.Now().Add(100 * time.Millisecond); time.Now().Before(end); time.Sleep(trip / 20) {
 		if w.sending.Load() > 0 && w.confirming.Load() > 0 {
 			break
 		}
@@ -126,10 +125,9 @@ func (w *world) Cut(context.Context) error {
 func (w *world) DeleteOwnExchange(context.Context) error { return nil } // it has none
 
 func (w *world) Restart(context.Context) error {
-	const pause = 100 * time.Millisecond
 	_ = w.locked(func() { w.up = make(chan struct{}) })
 	w.cutAll()
-	time.Sleep(pause)
+	time.Sleep(100 * time.Millisecond)
 	return w.locked(func() {
 		close(w.up)
 		w.release()

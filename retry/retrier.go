@@ -288,7 +288,6 @@ func (r *Retrier) park(ctx context.Context, f *failure) error {
 }
 
 func (r *Retrier) send(ctx context.Context, queue string, delay time.Duration, f *failure) error {
-	const defaultExchange = ""
 	msg := f.state.Publishing(f.delivery, r.planner.limits.MaxPriority)
-	return r.delayer.Publish(ctx, defaultExchange, queue, delay, msg)
+	return r.delayer.Publish(ctx, "", queue, delay, msg)
 }

@@ -81,8 +81,5 @@ func (r *Report) facts() []fact {
 	} else {
 		out = append(out, fact{"broker's CPU and memory", "not known: the broker is not ours to measure"})
 	}
-	if r.Machine.SyncMS > 0 {
-		out = append(out, fact{"4 KiB written and synced in", format.Figure(r.Machine.SyncMS) + " ms"})
-	}
 	return out
 }

@@ -66,9 +66,8 @@ func counted(of func(Run) int) func(Run) (float64, bool) {
 // vagueMemory reports whether the broker grew by less than a tenth, or shrank. A broker's memory
 // moves by some per cent by itself, so that is no figure.
 func (r Run) vagueMemory() bool {
-	const part = 0.1
 	grown := r.MemoryPerMessage * float64(r.Waiting)
-	return r.Scenario == "backlog" && r.Waiting > 0 && r.BrokerRSS > 0 && grown < part*(float64(r.BrokerRSS)-grown)
+	return r.Scenario == "backlog" && r.Waiting > 0 && r.BrokerRSS > 0 && grown < 0.1*(float64(r.BrokerRSS)-grown)
 }
 
 // in says whether the scenario has the measure.

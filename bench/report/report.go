@@ -40,8 +40,6 @@ type Machine struct {
 	// Model is the processor's, and Kernel the system's; "" where they are not known.
 	Model  string `json:"model,omitempty"`
 	Kernel string `json:"kernel,omitempty"`
-	// SyncMS is how long it takes to write 4 KiB to a temporary file and sync it: the median of 25.
-	SyncMS float64 `json:"sync_ms,omitempty"`
 }
 
 // Broker is the RabbitMQ that was measured.

@@ -288,8 +288,7 @@ func (w *world) Clock(context.Context) (conformance.Clock, error) {
 
 // Close deletes what was declared, and closes the connection.
 func (w *world) Close() error {
-	const enough = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var errs []error
 	for _, name := range w.queues {

@@ -55,13 +55,12 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	if j.Delayer.Limits().ExactTiers { // and what remains of a delay is any
 		return errors.New("the configuration takes no other delays than its tiers (set rounding: up, or another backend)")
 	}
-	const sayEvery = 10 * time.Second
 	show, said := cli.NewDisplay(s.Err), time.Time{}
 	j.Progress = func(a evacuate.Account) {
 		line := fmt.Sprintf("%d of %s moved", a.Moved, cli.Count(a.Before, "message"))
 		if show.Live() {
 			show.Draw(line)
-		} else if time.Since(said) >= sayEvery {
+		} else if time.Since(said) >= 10*time.Second {
 			said = time.Now()
 			show.Logf("%s", line)
 		}

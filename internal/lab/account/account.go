@@ -185,9 +185,8 @@ func (a *Account[ID]) message(id ID) *Course[ID] {
 	if m, ok := a.byID[id]; ok {
 		return m
 	}
-	const atOnce = 1024
 	if len(a.block) == cap(a.block) {
-		a.block = make([]Course[ID], 0, atOnce)
+		a.block = make([]Course[ID], 0, 1024)
 	}
 	a.block = append(a.block, Course[ID]{ID: id})
 	m := &a.block[len(a.block)-1]

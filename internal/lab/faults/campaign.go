@@ -90,9 +90,8 @@ func (c Campaign) Run(ctx context.Context, f Fault) (rows []Row, err error) {
 // patience is how long a message may be late: what has not come before may still come. It is
 // shorter if messages may be lost: they would be awaited in vain.
 func (c Campaign) patience(s Subject) time.Duration {
-	const forTheLost = 30 * time.Second
 	if s.QueueType != Quorum {
-		return forTheLost
+		return 30 * time.Second
 	}
 	return c.latest()
 }
@@ -190,9 +189,8 @@ func (c Campaign) misroutes(s Subject) bool {
 
 // describe says of the first messages when they were asked for and due.
 func (r *Run) describe(list []course) string {
-	const enough = 10
 	var b strings.Builder
-	for _, m := range list[:min(len(list), enough)] {
+	for _, m := range list[:min(len(list), 10)] {
 		fmt.Fprintf(&b, " [%d asked %s, delay %v, answered after %v",
 			m.ID, r.Account.Time(m.Asked).Format("15:04:05.000"), m.Delay, (m.Answered - m.Asked).Round(time.Millisecond))
 		if m.Copies > 0 {

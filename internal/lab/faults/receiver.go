@@ -144,8 +144,7 @@ func (c *receiver) close() error {
 	if c.ignore != nil {
 		c.ignore()
 	}
-	const enough = time.Minute
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := errors.Join(c.remove(ctx), c.client.Close())
 	if c.unroutable != nil {

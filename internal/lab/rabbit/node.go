@@ -144,8 +144,7 @@ func treeUsage(s *server) (total usage, err error) {
 // nodeRoot is where the folder of a node is made: "" is the system's folder for temporary files.
 func nodeRoot(inMemory bool) string {
 	const sharedMemory = "/dev/shm" // Linux has a file system in memory here; in a container it is often small
-	const room = 4 << 30
-	if u, err := disk.Usage(sharedMemory); !inMemory || err != nil || u.Free < room {
+	if u, err := disk.Usage(sharedMemory); !inMemory || err != nil || u.Free < 4<<30 {
 		return ""
 	}
 	return sharedMemory

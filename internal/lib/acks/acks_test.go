@@ -44,7 +44,6 @@ func TestAcks(t *testing.T) {
 // not done.
 func TestAcks_AnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const within = 100 * time.Millisecond
 		now := time.Duration(0)
 		next := uint64(rapid.IntRange(1, 5).Draw(t, "first"))
 		a := New(next)
@@ -93,7 +92,7 @@ func TestAcks_AnyOrder(t *testing.T) {
 			},
 			"overdue": func(t *rapid.T) {
 				now += time.Duration(rapid.IntRange(0, 60).Draw(t, "ms")) * time.Millisecond
-				for _, tag := range a.Overdue(now, within) {
+				for _, tag := range a.Overdue(now, 100*time.Millisecond) {
 					ack(tag, false)
 				}
 			},

@@ -110,8 +110,7 @@ func TestMover_FixesOneDestination(t *testing.T) {
 		control := &slow{}
 		d := NewDestinations(NewStage("p", true), control, "test", quiet)
 		defer d.Close()
-		const routes = 300
-		for i := range routes {
+		for i := range 300 {
 			_, err := d.Bind(t.Context(), "", fmt.Sprint("q", i), nil, time.Hour)
 			require.NoError(t, err)
 		}

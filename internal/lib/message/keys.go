@@ -16,9 +16,8 @@ import (
 // distinguished. An empty key has no words, which ours cannot imitate: they get a number of words
 // for which nobody writes a pattern. (A pattern such as "*.#" still distinguishes them.)
 func Words(key string) int {
-	const unlikely = 16
 	if key == "" {
-		return unlikely
+		return 16
 	}
 	return min(strings.Count(key, ".")+1, MostWords)
 }

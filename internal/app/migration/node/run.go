@@ -175,12 +175,11 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // String returns the last lines, to be put behind an error.
 func (t *tail) String() string {
-	const most = 8
 	lines := strings.FieldsFunc(string(t.kept), func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(lines) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(lines[max(0, len(lines)-most):], "; ")
+	return ": " + strings.Join(lines[max(0, len(lines)-8):], "; ")
 }
 
 // fields are the words of a line that a program printed. The first says what the line is; a wrong

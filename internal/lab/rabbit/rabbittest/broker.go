@@ -61,8 +61,7 @@ func Evidence(t testing.TB, b *rabbit.Broker) {
 	if !t.Failed() || !b.Owned() {
 		return
 	}
-	const enough = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for _, ask := range [][]string{
 		{"list_queues", "--silent", "name", "messages", "messages_ready", "messages_unacknowledged", "consumers", "state"},

@@ -79,8 +79,7 @@ func left(but []goleak.Option) (err error) {
 	for _, f := range []string{".(*ToxicLink).read", "/toxics.(*BandwidthToxic).Pipe", "/toxics.(*NoopToxic).Pipe"} {
 		but = append(but, goleak.IgnoreAnyFunction("github.com/Shopify/toxiproxy/v2"+f))
 	}
-	const most = 10 * time.Second
-	for began := time.Now(); time.Since(began) < most; {
+	for began := time.Now(); time.Since(began) < 10*time.Second; {
 		if err = goleak.Find(but...); err == nil { // which looks for half a second
 			break
 		}

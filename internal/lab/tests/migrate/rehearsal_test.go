@@ -239,14 +239,13 @@ type channelPublisher interface {
 
 // publishers publish until stop is called. Every fourth message has no delay.
 func (r *rehearsal) publishers(p channelPublisher) (stop func()) {
-	const longest = 3000
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
-			id, delay := fmt.Sprint(live, i), time.Duration(i*37%longest)*time.Millisecond
+			id, delay := fmt.Sprint(live, i), time.Duration(i*37%3000)*time.Millisecond
 			if i%4 == 0 {
 				delay = 0
 			}
