@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/delayer-go/delayer/bench/report"
 	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
@@ -41,20 +39,6 @@ func TestPercentileIsAnObservedValue(t *testing.T) {
 func at(delay, late time.Duration) sample {
 	const sent = time.Second
 	return sample{Delay: delay, Intended: sent, Asked: sent, Answered: sent, Outcome: account.Confirmed, Arrived: sent + delay + late, Copies: 1}
-}
-
-func TestCountsAreById(t *testing.T) {
-	twice := at(time.Second, 0)
-	twice.Copies = 3
-	lost := sample{Delay: time.Second, Intended: 1, Asked: 1, Answered: 2, Outcome: account.Confirmed}
-	failed := lost
-	failed.Err, failed.Outcome = errors.New("refused"), account.Refused
-	unknown := at(time.Second, 0) // Publish did not know, but it arrived
-	unknown.Err, unknown.Outcome = errors.New("connection lost"), account.Unknown
-	neverSent := sample{Delay: time.Second}
-
-	got := count([]sample{at(time.Second, 0), at(time.Second, -1), twice, lost, failed, unknown, neverSent})
-	assert.Equal(t, report.Counts{Published: 4, Delivered: 4, Lost: 1, Duplicated: 1, Early: 1, Failed: 2}, got)
 }
 
 func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {

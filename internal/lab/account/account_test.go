@@ -267,10 +267,3 @@ func TestAccount_AwaitTogether(t *testing.T) {
 		assert.Zero(t, time.Since(began))
 	})
 }
-
-func TestAccount_Times(t *testing.T) {
-	epoch := time.Now()
-	a := account.New[int](epoch)
-	assert.NotZero(t, a.At(epoch), "0 is never")
-	assert.Equal(t, epoch.Add(time.Hour), a.Time(a.At(epoch.Add(time.Hour))))
-}

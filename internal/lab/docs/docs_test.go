@@ -23,9 +23,3 @@ func TestCommands(t *testing.T) {
 	require.Equal(t, [][]string{{"send", "--body", "a b"}, {"topology", "verify", "--output", "json"}, {"help"}}, Commands(page, "delayer"))
 	require.Equal(t, [][]string{{"--quick"}}, Commands(page, "delayer-bench"))
 }
-
-func TestPages(t *testing.T) {
-	pages := Pages(t, "../../..")
-	require.Contains(t, pages, "README.md")
-	require.Contains(t, pages, "docs/start.md")
-}

@@ -33,31 +33,6 @@ func with(m course, change func(m *course)) course {
 	return m
 }
 
-// TestTotals: a campaign is worth as much as what it adds up. The rules are those of package
-// account.
-func TestTotals(t *testing.T) {
-	refused := &delayer.Error{Op: "publish", Kind: delayer.ErrRefused}
-	got := totals([]course{
-		confirmed(1, time.Second, time.Second),
-		confirmed(2, time.Second, 999*time.Millisecond),
-		with(confirmed(3, time.Second, 2*time.Second), func(m *course) { m.Copies = 3 }),
-		confirmed(4, time.Second, 0),
-		with(confirmed(5, time.Second, 0), func(m *course) { m.Kept = true }),
-		with(confirmed(6, time.Second, time.Second), func(m *course) { m.Outcome = account.Unknown }),
-		with(confirmed(7, time.Second, time.Second), func(m *course) { m.Outcome, m.Err = account.Refused, refused }),
-		with(confirmed(8, time.Second, 5*time.Second), func(m *course) { m.Outcome = account.Cancelled }),
-		with(confirmed(9, time.Second, time.Second), func(m *course) { m.Postponed, m.Answered = true, 4*time.Second }),
-		{ID: nobodys, Copies: 1, Arrived: 1},
-	}, nil, 0)
-	got.early, got.missing = nil, nil
-	assert.Equal(t, Totals{
-		Sent: 9, Confirmed: 6, Refused: 1, Unknown: 1, Cancelled: 1, Postponed: 1,
-		Delivered: 4, Surprised: 1, Untrue: 1, Revived: 1, Twice: 2, Strangers: 1, Kept: 1,
-		Early: 1, Missing: 1, EarliestBy: time.Millisecond,
-		LatestBy: time.Second, AfterEnd: time.Second, Slowest: 3 * time.Second,
-	}, got)
-}
-
 // TestTotals_Broken: each promise is judged, by itself.
 func TestTotals_Broken(t *testing.T) {
 	const patience = 5 * time.Second

@@ -31,13 +31,6 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-func TestEachTestHasAnEmptyDatabase(t *testing.T) {
-	pool := postgrestest.Pool(t, postgrestest.URL(t))
-	var tables int
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").Scan(&tables))
-	assert.Zero(t, tables)
-}
-
 func TestStart_GivenServerDoesNotAnswer(t *testing.T) {
 	t.Setenv("POSTGRES_URL", "postgres://someone:s3cret@127.0.0.1:1/db")
 	_, err := postgres.Start(t.Context())

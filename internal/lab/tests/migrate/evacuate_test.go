@@ -95,38 +95,6 @@ func TestEvacuate_AsPublished(t *testing.T) {
 	}
 }
 
-// TestEvacuate_Leave: what is due soon is the plugin's, and so is what the Delayer refuses, which
-// keeps no other message from being moved.
-func TestEvacuate_Leave(t *testing.T) {
-	t.Parallel()
-	r, other := newDelayed(t, "topic"), newDelayed(t, "topic")
-	j := r.job()
-	j.Leave, j.Exchanges = 30*time.Minute, []string{r.name, other.name}
-	r.PublishDelayed(r.name, "soon", asked(20*time.Minute, amqp091.Publishing{}))
-	r.PublishDelayed(r.name, "expires", asked(time.Hour, amqp091.Publishing{Expiration: "1000"}))
-	r.PublishDelayed(other.name, "gone", asked(time.Hour, amqp091.Publishing{}))
-	r.PublishDelayed(r.name, "later", asked(time.Hour, amqp091.Publishing{}))
-	require.NoError(t, r.Ch.ExchangeDelete(other.name, false, false))
-	for first := true; ; first = false { // a run that is repeated moves nothing
-		account, err := j.Run(t.Context())
-		require.NoError(t, err)
-		assert.Len(t, account.Left, 2)
-		assert.Equal(t, 3, account.After)
-		if !first {
-			assert.Zero(t, account.Moved)
-			break
-		}
-		assert.Equal(t, 4, account.Before)
-		assert.Equal(t, 1, account.Moved)
-	}
-	var keys []string
-	for _, row := range r.rows(node.Query{MaxRows: 10, MaxBytes: 1 << 20}) {
-		keys = append(keys, row.Keys[0])
-		r.remove(row)
-	}
-	assert.Equal(t, []string{"soon", "expires"}, keys)
-}
-
 // TestEvacuate_SecondTool is refused while the first is at work.
 func TestEvacuate_SecondTool(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,29 +85,16 @@ func TestRelay_CommitAndRollback(t *testing.T) {
 
 func TestRelay_Two(t *testing.T) {
 	pool, _ := database(t)
-	var mu sync.Mutex
-	published := map[string]int{}
-	var all sync.WaitGroup
-	ids := names(3000)
-	all.Add(len(ids))
-	d := &fake{limits: delayer.Limits{Max: time.Hour}, publish: func(_ context.Context, _ time.Duration, msg amqp091.Publishing) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if published[msg.MessageId]++; published[msg.MessageId] == 1 {
-			all.Done()
-		}
-		return nil
-	}}
+	ids, d := names(3000), newCounter()
 	for range 2 {
 		relay(t, pool, d, outbox.Config{Batch: 100})
 	}
 	for at := 0; at < len(ids); at += 300 {
 		enqueue(t, pool, "q", 0, ids[at:at+300]...)
 	}
-	all.Wait()
+	d.await(t, ids...)
 	empty(t, pool)
-	mu.Lock()
-	defer mu.Unlock()
+	published := d.await(t)
 	assert.Len(t, published, len(ids))
 	for id, n := range published {
 		assert.Equal(t, 1, n, id)
