@@ -90,34 +90,28 @@ func TestAccuracy_Broker(t *testing.T) {
 	r.nothingLeft()
 }
 
-func TestInterruptionLeavesAPartialReportAndNoQueues(t *testing.T) {
+// TestInterruption leaves a partial report and no queues, in a run and while a subject is opened.
+func TestInterruption(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	got := runner{Benchmark{
-		Target: r.target, Subjects: []Subject{r.subject("undelayed", "classic"), r.subject(TopEntry, "classic")},
-		Progress: func(e Event) {
-			if e.Step == 2 && e.Published > int64(small.warmUp) {
-				interrupt()
-			}
-		},
-	}, []scenario{shortly()}}.run(ctx)
+	subjects := []Subject{r.subject("undelayed", "classic"), r.subject(TopEntry, "classic")}
+	got := runner{Benchmark{Target: r.target, Subjects: subjects, Progress: func(e Event) {
+		if e.Step == 2 && e.Published > int64(small.warmUp) {
+			interrupt()
+		}
+	}}, []scenario{shortly()}}.run(ctx)
 	assert.True(t, got.Partial)
 	require.Len(t, got.Runs, 1, "the run that was interrupted says nothing")
 	assert.Empty(t, got.Problems())
-	r.nothingLeft()
-}
 
-func TestInterruptionWhileOpening(t *testing.T) {
-	r := newBenchmarks(t)
-	ctx, interrupt := context.WithCancel(t.Context())
-	subject := r.subject(TopEntry, "classic")
-	open := subject.Open
-	subject.Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
+	ctx, interrupt = context.WithCancel(t.Context())
+	open := subjects[1].Open
+	subjects[1].Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
 		interrupt()
 		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
 		return open(ctx, env)
 	}
-	got := runner{Benchmark{Target: r.target, Subjects: []Subject{subject}}, []scenario{shortly()}}.run(ctx)
+	got = runner{Benchmark{Target: r.target, Subjects: subjects[1:]}, []scenario{shortly()}}.run(ctx)
 	assert.True(t, got.Partial)
 	assert.Empty(t, got.Problems())
 	r.nothingLeft()

@@ -35,12 +35,6 @@ func TestPercentileIsAnObservedValue(t *testing.T) {
 	}
 }
 
-// at is a sample published in time and arriving so much later than due.
-func at(delay, late time.Duration) sample {
-	const sent = time.Second
-	return sample{Delay: delay, Intended: sent, Asked: sent, Answered: sent, Outcome: account.Confirmed, Arrived: sent + delay + late, Copies: 1}
-}
-
 func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {
 	var samples []sample
 	for i := range 10 {

@@ -45,7 +45,6 @@ func (e *noID) Error() string {
 
 func (e *noID) Unwrap() error { return ErrNoID }
 
-// Permanent tells package retry that no further attempt can succeed.
 func (e *noID) Permanent() bool { return true }
 
 // ID returns the id of a delivery: its MessageId, or else the id in [delayer.Header]. The error is

@@ -37,7 +37,6 @@ type benchCmd struct {
 	Repeat      int           `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
 }
 
-// Validate refuses unknown values as usage errors, before anything is started.
 func (c *benchCmd) Validate() error {
 	_, err := c.benchmark()
 	return err

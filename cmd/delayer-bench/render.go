@@ -17,7 +17,6 @@ type renderCmd struct {
 	Picture string `predictor:"file" placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }
 
-// Run writes the pages, or the picture.
 func (c *renderCmd) Run(s streams) error {
 	r, err := readReport(c.Report)
 	if err != nil {
@@ -38,7 +37,6 @@ func (c *renderCmd) Run(s streams) error {
 	return err
 }
 
-// Validate refuses --out together with --picture.
 func (c *renderCmd) Validate() error {
 	if c.Picture != "" && c.Out != "" {
 		return errors.New("--out and --picture: one of them (--picture names its own folder)")

@@ -113,7 +113,6 @@ type delays struct {
 	list     []time.Duration // instead of the range
 }
 
-// UnmarshalText reads the flag.
 func (d *delays) UnmarshalText(text []byte) error {
 	from, to, isRange := strings.Cut(string(text), "-")
 	parts := []string{from, to}

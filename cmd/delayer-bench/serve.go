@@ -80,7 +80,6 @@ type serving struct {
 // Limits are those of the backend: it rounds what the client asks for.
 func (s *serving) Limits() delayer.Limits { return s.backend.Limits() }
 
-// Close ends what is open.
 func (s *serving) Close() error {
 	var err error
 	if s.Delayer != nil {

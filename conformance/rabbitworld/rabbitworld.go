@@ -177,7 +177,6 @@ func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	})
 }
 
-// DeclareStuckQueue declares a quorum queue and suspends it.
 func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func(context.Context) error, err error) {
 	if w.broker.cfg.Suspend == nil {
 		return nil, conformance.Unable("suspend a queue: Config.Suspend is nil")
@@ -286,7 +285,6 @@ func (w *world) Clock(context.Context) (conformance.Clock, error) {
 	return w.broker.cfg.Clock, nil
 }
 
-// Close deletes what was declared, and closes the connection.
 func (w *world) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -21,14 +21,12 @@ import (
 
 type assessCmd struct{ commonFlags }
 
-// Help says what a script needs.
 func (c *assessCmd) Help() string {
 	return "With --rabbitmqctl it counts what waits in the plugin: the broker reads the plugin's whole " +
 		"table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or " +
 		"if the broker could not be asked."
 }
 
-// Run prints how far each exchange is, and a checklist. It fails if something stands in the way.
 func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
 	m, err := c.reach(ctx)
 	if err != nil {

@@ -205,7 +205,6 @@ type switchCmd struct {
 	Yes  bool   `help:"Switch without asking."`
 }
 
-// Validate makes a flag that would do nothing a usage error.
 func (c *switchCmd) Validate() error {
 	if c.To != "" && c.Mode != string(record.Serving) {
 		return errors.New("--to is for --mode serve: a switch in place leaves the bindings where they are")
@@ -225,7 +224,6 @@ move_bindings moves that, which takes it some seconds. Before RabbitMQ 3.13, wha
 now waits a second time: evacuate first, or switch in place.
 `
 
-// Run asks, and switches.
 func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 	mode, warning := record.Mode(c.Mode), inPlaceWarning
 	if mode == record.Serving {
@@ -277,7 +275,6 @@ func writeResult(out io.Writer, what string, r swap.Result) {
 
 type rollbackCmd struct{ exchangeFlags }
 
-// Run makes the exchange the plugin's again.
 func (c *rollbackCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.locked(ctx, func(m *session, swapper *swap.Swapper) error {
 		result, err := swapper.Rollback(ctx)

@@ -24,7 +24,6 @@ type printCmd struct {
 	Output string `default:"text" enum:"text,definitions" help:"text; or definitions: JSON for rabbitmqctl import_definitions or the management plugin (default ${default})."`
 }
 
-// Run prints the topology.
 func (c *printCmd) Run(s cli.Streams) error {
 	cfg, err := c.Load()
 	if err == nil {
@@ -48,12 +47,10 @@ type applyCmd struct {
 	cli.Format
 }
 
-// Help says what is declared.
 func (c *applyCmd) Help() string {
 	return "With declare: false in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, for which --timeout 2m is better."
 }
 
-// Run declares the topology and names what was missing.
 func (c *applyCmd) Run(ctx context.Context, s cli.Streams) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
@@ -87,12 +84,10 @@ type verifyCmd struct {
 	cli.Format
 }
 
-// Help says what a script needs.
 func (c *verifyCmd) Help() string {
 	return "It needs the management API. The exit status is 0 if there is no problem, and 1 if there is one, or if the broker could not be asked."
 }
 
-// Run prints a line for each problem, and fails if there are any.
 func (c *verifyCmd) Run(ctx context.Context, s cli.Streams) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
@@ -134,12 +129,10 @@ type removeCmd struct {
 	Force int `type:"counter" help:"Delete the messages too; given twice, also while a Delayer or a controller is at work. It asks for the prefix to be typed; without a terminal give --prefix."`
 }
 
-// Help says what is in the way.
 func (c *removeCmd) Help() string {
 	return "It refuses while messages are in one of the queues, unroutable ones included, and while a Delayer or a controller consumes one. Close all Delayers of the prefix first: an open one declares everything again."
 }
 
-// Run deletes the topology.
 func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
 	cfg, err := c.Load()
 	if err != nil {

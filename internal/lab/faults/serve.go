@@ -103,7 +103,6 @@ func (s *served) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Publish lets a client publish to one of the two exchanges.
 func (d *serving) Publish(ctx context.Context, exchange, _ string, delay time.Duration, msg amqp091.Publishing) error {
 	c := <-d.clients
 	defer func() { d.clients <- c }()
@@ -121,7 +120,6 @@ func (d *serving) Publish(ctx context.Context, exchange, _ string, delay time.Du
 // Limits are those of who cannot cancel.
 func (d *serving) Limits() delayer.Limits { return delayer.Limits{} }
 
-// Close ends the clients, which publish nothing any more, and the services.
 func (d *serving) Close() error {
 	for range len(d.clients) {
 		(<-d.clients).close()

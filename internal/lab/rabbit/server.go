@@ -180,7 +180,6 @@ var (
 	colour = regexp.MustCompile("\x1b\\[[0-9;]*m") // of a server on a terminal
 )
 
-// Write takes the script's output.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

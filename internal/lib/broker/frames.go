@@ -53,7 +53,6 @@ func isMethod(frame []byte, method uint32) bool {
 	return len(frame) >= limitAt+4 && frame[0] == frameMethod && binary.BigEndian.Uint32(frame[frameHead:]) == method
 }
 
-// Read implements [net.Conn].
 func (c *anyHeaders) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		head, err := c.in.Peek(frameHead)

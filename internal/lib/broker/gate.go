@@ -54,7 +54,6 @@ func newGated(conn net.Conn, gate *Gate) *gated {
 	return &gated{Conn: conn, gate: gate, closed: make(chan struct{}), moved: make(chan struct{})}
 }
 
-// Read implements [net.Conn].
 func (c *gated) Read(p []byte) (int, error) {
 	if err := c.wait(); err != nil {
 		return 0, err
@@ -94,13 +93,11 @@ func (c *gated) wait() error {
 	}
 }
 
-// SetDeadline implements [net.Conn].
 func (c *gated) SetDeadline(t time.Time) error {
 	c.note(t)
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline implements [net.Conn].
 func (c *gated) SetReadDeadline(t time.Time) error {
 	c.note(t)
 	return c.Conn.SetReadDeadline(t)
@@ -114,7 +111,6 @@ func (c *gated) note(t time.Time) {
 	c.moved = make(chan struct{})
 }
 
-// Close implements [net.Conn].
 func (c *gated) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	return c.Conn.Close()

@@ -166,7 +166,6 @@ const (
 	IsUnknown = "unknown" // it could not be looked at
 )
 
-// String is a sentence.
 func (d Difference) String() string { return d.Object + ": " + d.Detail }
 
 // Summary lists the first few differences as sentences: one policy may harm every queue.

@@ -22,7 +22,6 @@ type slowAPI struct {
 	overview string
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (a *slowAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := `{"items":[],"page_count":1}`
 	if strings.HasSuffix(r.URL.Path, "/overview") {
@@ -77,7 +76,6 @@ type asked struct {
 	harmed    bool // a policy applies to the exchange of the plugin
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := http.StatusOK, `{"items":[],"page_count":1}`
 	if name, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/exchanges/%2F"); ok {
@@ -124,7 +122,6 @@ func TestProblems_ListsNoExchanges(t *testing.T) {
 // monitored answers as the API does a user with the tag monitoring: no policy is shown.
 type monitored struct{ queues string }
 
-// RoundTrip implements [http.RoundTripper].
 func (a monitored) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := http.StatusOK, `{"name":"p.in","policy":"all"}`
 	switch {

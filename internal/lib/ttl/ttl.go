@@ -159,7 +159,6 @@ type strategy struct {
 func (s *strategy) Limits() delayer.Limits { return s.queues.Limits }
 func (s *strategy) Plan() topology.Plan    { return s.queues.Plan }
 
-// Growth implements [engine.Strategy].
 func (s *strategy) Growth() message.Growth {
 	q := s.queues
 	hops := q.Steps.Hops(q.Limits.Max)
@@ -180,7 +179,6 @@ func (s *strategy) Growth() message.Growth {
 	return g
 }
 
-// Leaving implements [engine.Router].
 func (s *strategy) Leaving(queue string, words int) topology.Plan {
 	var p topology.Plan
 	for i, wait := range s.queues.Steps.Waits {
@@ -194,7 +192,6 @@ func (s *strategy) Leaving(queue string, words int) topology.Plan {
 	return p
 }
 
-// Enter returns the keys of the route.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
 	const most = 32 // of nearly all plans: these are kept on the stack
 	var steps [most]int16

@@ -271,7 +271,6 @@ func (f *findings) exchange(q Question, d inventory.Delayed) {
 	}
 }
 
-// String is a line of the checklist.
 func (f Finding) String() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s\n→ %s", f.About, f.Says, f.Do), "\n→ ")
 }

@@ -38,14 +38,12 @@ func (l *Logbook) ShowIfFailed(t testing.TB, what string) {
 	})
 }
 
-// Write implements [io.Writer].
 func (l *Logbook) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-// String is what was logged until now.
 func (l *Logbook) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
