@@ -40,93 +40,76 @@ func ids(list []account.Course[string]) (ids []string) {
 	return ids
 }
 
+type step func(b book)
+
+func published(answer error, arrivals ...time.Duration) step {
+	return func(b book) { b.publish("a", answer, arrivals...) }
+}
+func cancelled(answer error) step { return func(b book) { b.Cancel("a", answer) } }
+func postponed(due time.Duration, answer error) step {
+	return func(b book) { b.Postpone("a", due, answer) }
+}
+func kept(at time.Duration) step        { return func(b book) { b.Keep("a", at) } }
+func arrived(at time.Duration) step     { return func(b book) { b.Arrive("a", at) } }
+func redelivered(at time.Duration) step { return func(b book) { b.Redelivered("a", at) } }
+func asked(m account.Course[string]) step {
+	m.ID, m.Asked = "a", 1
+	return func(b book) { b.Ask(m) }
+}
+
 // TestVerdict: each message is in the lists and counts that it belongs to, and in no other.
 func TestVerdict(t *testing.T) {
 	type verdict = account.Verdict[string]
+	type steps = []step
 	const s = time.Second
-	published := func(answer error, arrivals ...time.Duration) func(book) {
-		return func(b book) { b.publish("a", answer, arrivals...) }
-	}
+	delivered := verdict{Sent: 1, Confirmed: 1, Delivered: 1}
+	gone := verdict{Sent: 1, Cancelled: 1}
+	again := verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1}
+	tooLate := &delayer.Error{Kind: delayer.ErrTooLate}
 	for _, c := range []struct {
 		name  string
-		do    func(b book)
+		do    steps
 		want  verdict
 		lists string // those that the message is in
 	}{
-		{"on time", published(nil, s), verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"missing", published(nil), verdict{Sent: 1, Confirmed: 1}, "Missing"},
-		{"early", published(nil, s-1), verdict{Sent: 1, Confirmed: 1, Delivered: 1}, "Early"},
-		{"three copies", published(nil, s, 2*s, 3*s), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 2}, "Twice"},
-		{"early and twice", published(nil, s-1, 2*s), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1}, "Twice Early"},
-		{"an early copy that is noted last", published(nil, 2*s, s-1), verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 1}, "Twice Early"},
-		{"refused", published(refused()), verdict{Sent: 1, Refused: 1}, ""},
-		{"refused and arrived", published(refused(), s), verdict{Sent: 1, Refused: 1}, "Untrue"},
-		{"an error of nobody's, and arrived", published(errors.New("oops"), s), verdict{Sent: 1, Refused: 1}, "Untrue"},
-		{"unknown", published(unknown()), verdict{Sent: 1, Unknown: 1}, ""},
-		{"unknown and arrived", published(unknown(), s), verdict{Sent: 1, Unknown: 1, Surprised: 1}, ""},
-		{"unknown and early", published(unknown(), s-1), verdict{Sent: 1, Unknown: 1, Surprised: 1}, "Early"},
-		{"no answer", func(b book) {
-			b.Ask(account.Course[string]{ID: "a", Asked: 1})
-		}, verdict{Sent: 1, Waiting: 1}, ""},
-		{"cancelled", func(b book) {
-			b.publish("a", nil)
-			b.Cancel("a", nil)
-		}, verdict{Sent: 1, Cancelled: 1}, ""},
-		{"cancelled and arrived", func(b book) {
-			b.publish("a", nil)
-			b.Cancel("a", nil)
-			b.Arrive("a", 2*s)
-		}, verdict{Sent: 1, Cancelled: 1}, "Revived"},
-		{"perhaps cancelled", func(b book) {
-			b.publish("a", nil)
-			b.Cancel("a", unknown())
-		}, verdict{Sent: 1, Unknown: 1}, ""},
-		{"not cancelled", func(b book) {
-			b.publish("a", nil)
-			b.Cancel("a", &delayer.Error{Kind: delayer.ErrTooLate})
-		}, verdict{Sent: 1, Confirmed: 1}, "Missing"},
-		{"postponed, and early", func(b book) {
-			b.publish("a", nil, 2*s)
-			b.Postpone("a", 4*s, nil)
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1, Postponed: 1}, "Early"},
-		{"perhaps postponed", func(b book) {
-			b.publish("a", nil, s)
-			b.Postpone("a", 4*s, unknown())
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"kept", func(b book) {
-			b.publish("a", nil)
-			b.Keep("a", 2*s)
-		}, verdict{Sent: 1, Confirmed: 1, Kept: 1}, ""},
-		{"kept and arrived", func(b book) {
-			b.publish("a", nil, s)
-			b.Keep("a", 2*s)
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"redelivered", func(b book) {
-			b.publish("a", nil, s)
-			b.Redelivered("a", 3*s)
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"redelivered, and the first delivery never came", func(b book) {
-			b.publish("a", nil)
-			b.Redelivered("a", 3*s)
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"a stranger", func(b book) {
-			b.Arrive("a", 1)
-		}, verdict{}, "Strangers"},
-		{"a stranger that is kept", func(b book) {
-			b.Keep("a", 1)
-		}, verdict{}, "Strangers"},
-		{"arrived before it was asked for", func(b book) {
-			b.Arrive("a", 2*s)
-			b.publish("a", nil)
-		}, verdict{Sent: 1, Confirmed: 1, Delivered: 1}, ""},
-		{"aside", func(b book) {
-			b.Ask(account.Course[string]{ID: "a", Asked: 1, Aside: true})
-			b.Answer("a", 2, nil)
+		{"on time", steps{published(nil, s)}, delivered, ""},
+		{"missing", steps{published(nil)}, verdict{Sent: 1, Confirmed: 1}, "Missing"},
+		{"early", steps{published(nil, s-1)}, delivered, "Early"},
+		{"three copies", steps{published(nil, s, 2*s, 3*s)}, verdict{Sent: 1, Confirmed: 1, Delivered: 1, Extra: 2}, "Twice"},
+		{"early and twice", steps{published(nil, s-1, 2*s)}, again, "Twice Early"},
+		{"an early copy that is noted last", steps{published(nil, 2*s, s-1)}, again, "Twice Early"},
+		{"refused", steps{published(refused())}, verdict{Sent: 1, Refused: 1}, ""},
+		{"refused and arrived", steps{published(refused(), s)}, verdict{Sent: 1, Refused: 1}, "Untrue"},
+		{"an error of nobody's, and arrived", steps{published(errors.New("oops"), s)}, verdict{Sent: 1, Refused: 1}, "Untrue"},
+		{"unknown", steps{published(unknown())}, verdict{Sent: 1, Unknown: 1}, ""},
+		{"unknown and arrived", steps{published(unknown(), s)}, verdict{Sent: 1, Unknown: 1, Surprised: 1}, ""},
+		{"unknown and early", steps{published(unknown(), s-1)}, verdict{Sent: 1, Unknown: 1, Surprised: 1}, "Early"},
+		{"no answer", steps{asked(account.Course[string]{})}, verdict{Sent: 1, Waiting: 1}, ""},
+		{"cancelled", steps{published(nil), cancelled(nil)}, gone, ""},
+		{"cancelled and arrived", steps{published(nil), cancelled(nil), arrived(2 * s)}, gone, "Revived"},
+		{"perhaps cancelled", steps{published(nil), cancelled(unknown())}, verdict{Sent: 1, Unknown: 1}, ""},
+		{"not cancelled", steps{published(nil), cancelled(tooLate)}, verdict{Sent: 1, Confirmed: 1}, "Missing"},
+		{
+			"postponed, and early", steps{published(nil, 2*s), postponed(4*s, nil)},
+			verdict{Sent: 1, Confirmed: 1, Delivered: 1, Postponed: 1}, "Early",
+		},
+		{"perhaps postponed", steps{published(nil, s), postponed(4*s, unknown())}, delivered, ""},
+		{"kept", steps{published(nil), kept(2 * s)}, verdict{Sent: 1, Confirmed: 1, Kept: 1}, ""},
+		{"kept and arrived", steps{published(nil, s), kept(2 * s)}, delivered, ""},
+		{"redelivered", steps{published(nil, s), redelivered(3 * s)}, delivered, ""},
+		{"redelivered, and the first delivery never came", steps{published(nil), redelivered(3 * s)}, delivered, ""},
+		{"a stranger", steps{arrived(1)}, verdict{}, "Strangers"},
+		{"a stranger that is kept", steps{kept(1)}, verdict{}, "Strangers"},
+		{"arrived before it was asked for", steps{arrived(2 * s), published(nil)}, delivered, ""},
+		{"aside", steps{
+			asked(account.Course[string]{Aside: true}), func(b book) { b.Answer("a", 2, nil) },
 		}, verdict{}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBook()
-			c.do(b)
+			for _, do := range c.do {
+				do(b)
+			}
 			for _, list := range strings.Fields(c.lists) {
 				reflect.ValueOf(&c.want).Elem().FieldByName(list).Set(reflect.ValueOf(b.Messages()))
 			}
@@ -209,7 +192,11 @@ func awaits(t *testing.T, prepare, meanwhile func(b book)) (took time.Duration) 
 }
 
 func TestAccount_Await(t *testing.T) {
-	missing := func(b book) { b.publish("a", nil) } // due after two seconds
+	missing := published(nil) // due after two seconds
+	with := func(more step) step { return func(b book) { missing(b); more(b) } }
+	aside := func(b book) {
+		b.Ask(account.Course[string]{ID: "aside", Asked: 1, Delay: time.Hour, Aside: true})
+	}
 	nothing := func(book) {}
 	eight := func(f func(b book)) func(b book) {
 		return func(b book) {
@@ -225,26 +212,17 @@ func TestAccount_Await(t *testing.T) {
 	assert.Equal(t, 8*time.Second, awaits(t, missing, eight(func(b book) { b.Keep("a", b.Now()) })))
 	assert.Equal(t, 8*time.Second, awaits(t, missing, eight(func(b book) { b.Cancel("a", nil) })))
 	assert.Equal(t, 18*time.Second, awaits(t, missing, arrive("b")), "from the last arrival")
-	assert.Equal(t, 10*time.Second, awaits(t, func(b book) {
-		missing(b)
-		time.Sleep(time.Hour)
-	}, nothing), "from when it began to wait")
-	assert.Equal(t, 30*time.Second, awaits(t, func(b book) {
-		missing(b)
-		b.Postpone("a", 20*time.Second, nil)
-	}, nothing))
+	anHour := with(func(book) { time.Sleep(time.Hour) })
+	assert.Equal(t, 10*time.Second, awaits(t, anHour, nothing), "from when it began to wait")
+	assert.Equal(t, 30*time.Second, awaits(t, with(postponed(20*time.Second, nil)), nothing))
 	assert.Zero(t, awaits(t, func(b book) {
-		b.Ask(account.Course[string]{ID: "a", Asked: 1, Delay: time.Hour, Aside: true})
-		b.Answer("a", 2, nil)
+		aside(b)
+		b.Answer("aside", 2, nil)
 	}, nothing))
-	assert.Equal(t, 12*time.Second, awaits(t, func(b book) {
-		missing(b)
-		b.Ask(account.Course[string]{ID: "aside", Asked: 1, Delay: time.Hour, Aside: true})
-	}, nothing), "not from when something is due that is not awaited")
-	assert.Equal(t, 18*time.Second, awaits(t, func(b book) {
-		missing(b)
-		b.publish("b", nil)
-	}, eight(func(b book) { b.Keep("b", b.Now()) })), "what is kept has come, too")
+	assert.Equal(t, 12*time.Second, awaits(t, with(aside), nothing), "not from what is not awaited")
+	both := with(func(b book) { b.publish("b", nil) })
+	keepB := eight(func(b book) { b.Keep("b", b.Now()) })
+	assert.Equal(t, 18*time.Second, awaits(t, both, keepB), "what is kept has come, too")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := newBook()
