@@ -146,6 +146,9 @@ func (t *trial) places() []place {
 	return []place{queue, routed}
 }
 
+// createdAgain is patient: RabbitMQ may keep what leaves a waiting queue for a second with each queue
+// that was deleted and created again, those of other cases too, and a message that was on its way
+// for longer (rabbit_fifo_dlx_worker:remove_queue/2).
 func createdAgain(t *trial) {
 	for _, p := range t.places() {
 		for _, hint := range []string{"first", "second", "third"} {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -123,4 +125,34 @@ func TestLadder_ObjectsDeclaredAgainByOthers(t *testing.T) {
 		}
 		b.none()
 	}
+}
+
+// TestLadder_QueuesCreatedAgain: queues are deleted and created again, many times and together, each
+// before its next message is published. None is missing. RabbitMQ may keep all that leaves a waiting
+// queue for a second with each (rabbit_fifo_dlx_worker:remove_queue/2).
+func TestLadder_QueuesCreatedAgain(t *testing.T) {
+	t.Parallel()
+	const queues, rounds = 4, 10
+	b := setUp(t, ladder())
+	var working sync.WaitGroup
+	for i := range queues {
+		ch, name := b.Channel(), fmt.Sprintf("%s-again-%d", b.Prefix, i)
+		working.Go(func() {
+			for range rounds {
+				_, err := ch.QueueDeclare(name, true, false, false, false, nil)
+				assert.NoError(t, err)
+				assert.EventuallyWithT(t, func(c *assert.CollectT) { // it may be known that the queue was gone
+					assert.NoError(c, b.d.Publish(t.Context(), "", name, tick, amqp091.Publishing{}))
+				}, patience, 50*time.Millisecond)
+				arrived := func() bool {
+					_, ok, err := ch.Get(name, true)
+					return ok && err == nil
+				}
+				assert.Eventually(t, arrived, patience, 10*time.Millisecond)
+				_, err = ch.QueueDelete(name, false, false, false)
+				assert.NoError(t, err)
+			}
+		})
+	}
+	working.Wait()
 }
