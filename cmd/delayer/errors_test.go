@@ -59,7 +59,7 @@ func TestUsageErrors(t *testing.T) {
 		{"messages drop", exitUsage, "drop"},
 
 		{"status --timeout 0s", exitUsage, "--timeout must be positive"},
-		{"status --fail-if lost>0", exitUsage, `--fail-if: "lost>0": there is no number "lost" (names: controllers,`},
+		{"status --fail-if lost>0", exitUsage, `--fail-if: "lost>0": there is no number "lost" (names: bindings, controllers,`},
 		{"status --every 0s", exitUsage, "--every must be positive"},
 		{"status --listen :0", exitUsage, "--listen: give --watch too"},
 		{"status --output xml", exitUsage, `--output must be one of "table","json"`},
