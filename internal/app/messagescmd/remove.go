@@ -20,6 +20,7 @@ type retryCmd struct {
 	cli.Format
 	Delay  *cli.Delay `help:"How long messages that delayer serve has parked wait from now on, such as 30m; 0: they are delivered at once. Without it, as their publishers have said, which may be why they were parked."`
 	DryRun bool       `help:"Show what would be sent, and send nothing."`
+	To     *string    `placeholder:"EXCHANGE" help:"Where unroutable messages are sent that do not tell where they belong, with their routing key, such as those that a consumer has published to the exchange of a delivery. --to= sends each to the queue that its key names."`
 	From   string     `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
 }
 
@@ -34,6 +35,9 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		if client.From = c.From; c.From != "" && !client.Parked() {
 			return errors.New("--from is for a queue of parked messages: name it first")
+		}
+		if client.To = c.To; c.To != nil && client.Parked() {
+			return errors.New("--to is for unroutable messages: parked ones go to the queue in which they failed")
 		}
 		if c.Delay != nil {
 			if *c.Delay < 0 {

@@ -33,6 +33,8 @@ type MoverConfig struct {
 	// Delivering are exchanges from which messages go to their destinations, beside those of the
 	// stage.
 	Delivering []string
+	// Releasing are the exchanges that a consumer sees: only what has waited comes there.
+	Releasing []string
 	// Leaving returns the bindings by which messages leave a waiting queue, for keys of so many
 	// words. It is nil if the plan of Open has them all.
 	Leaving func(queue string, words int) topology.Plan

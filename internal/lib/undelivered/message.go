@@ -60,7 +60,9 @@ func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 // A parked message goes to the queue in which it failed. known is false if the message does not
 // tell, or cannot be believed.
 func (m *Kept) Destination() (exchange, key string, known bool) {
-	switch {
+	switch to := m.client.To; {
+	case !m.client.Parked() && !m.Ours && to != nil:
+		return *to, m.RoutingKey, true
 	case !m.client.Parked():
 		return m.Envelope.Exchange, m.RoutingKey, m.Ours
 	case m.believed():

@@ -96,9 +96,14 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 		return "", nil
 	case s.client.Parked():
 		return "", nil
-	case !m.Ours:
-		return "it has no header " + delayer.Header + ", so its destination is not known", nil
-	case message.Owns(s.client.prefix, cmp.Or(m.Envelope.Exchange, m.RoutingKey)):
+	case !m.Ours && s.client.To == nil:
+		return "it has no header " + delayer.Header + ", so its destination is not known: retry with --to EXCHANGE, or --to= for the queue that its key names", nil
+	}
+	exchange := m.Envelope.Exchange
+	if !m.Ours {
+		exchange = *s.client.To
+	}
+	if message.Owns(s.client.prefix, cmp.Or(exchange, m.RoutingKey)) {
 		return "its destination is an object of the Delayer's own", nil
 	}
 	if !m.waited() {

@@ -40,6 +40,10 @@ type Client struct {
 	// messages do not go there.
 	Again func(amqp091.Table) string
 
+	// To is the exchange to which unroutable messages are sent that do not tell where they belong, with
+	// their routing key: those that others have published to an exchange of the Delayer's. nil: they stay.
+	To *string
+
 	// NewDelay is how long messages that delayer serve has parked wait when they are sent, a text
 	// such as 30m; empty: as their publishers have said.
 	NewDelay string

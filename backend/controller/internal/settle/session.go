@@ -60,6 +60,7 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *bro
 	at.Settler = &Settler{
 		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher, Keeper: at.Keeper,
 		Objects: objects.Of(at.Control, s.Backend), Observer: s.Observer, Warn: at.Warn,
+		staged: pace.Pauses[string]{First: time.Second, Longest: time.Minute},
 	}
 	return at, nil
 }

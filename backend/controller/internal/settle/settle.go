@@ -17,6 +17,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -49,7 +50,8 @@ type Settler struct {
 	Observer  delayer.Observer
 	Warn      func(text string, args ...any) // logs each text now and then
 
-	foreign sync.Mutex // held while a foreign message is published
+	foreign sync.Mutex          // held while a foreign message is published
+	staged  pace.Pauses[string] // exchanges of users that do not exist, or to which it may not write
 }
 
 // Refused reports whether an error of Deliver, Keep or Publish says that no queue has taken the
@@ -101,16 +103,36 @@ func (s *Settler) Tell(m stamp.Message, dropped bool, err error) {
 	}
 }
 
-// Delivery returns a message that is due as it is published to its destinations.
+// Delivery returns a message that is due as it is published: straight to its destination, the
+// exchange that a consumer then sees and may answer to.
 func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
-	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User)}
+	if wait, _ := s.staged.Wait(m.Envelope.Exchange, time.Now()); wait > 0 {
+		return s.byStage(m)
+	}
+	return broker.Publishing{Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey, Direct: true, Message: m.Deliver(s.User)}
+}
+
+// byStage returns it as it is published to the delivery stage, which leads to the destination, or
+// keeps the message if that does not exist. It needs no permission to write to the destination.
+func (s *Settler) byStage(m stamp.Message) broker.Publishing {
+	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User, m.Stamp.To...)}
 	if m.Envelope.Exchange != "" {
 		msg.Exchange = s.Stage.Exchanges() // not through the discard queue, which would hide a return
 	}
 	return msg
 }
 
-// deliver: a message without a matching binding goes to the alternate exchange, and so to the queue
+// Undelivered reports whether a message must go by the stage, since its destination does not exist,
+// or takes nothing from this user.
+func Undelivered(err error) bool {
+	code := broker.Code(err)
+	return errors.Is(err, broker.ErrReturned) || code == amqp091.NotFound || code == amqp091.AccessRefused
+}
+
+// deliver: what is returned from an exchange of the user's has no queue there. It ends, as a plain
+// publish would.
+//
+// By the stage, a message without a matching binding goes to the alternate exchange, and so to the queue
 // for unroutable messages. It is returned in two cases:
 //
 //   - The path to that queue is broken. The message is stored nowhere.
@@ -121,7 +143,19 @@ func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
 // queue are there, and the topology was declared in the second before. Otherwise the error stays.
 func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) (dropped bool, err error) {
 	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
-	msg.Apart = apart
+	if msg.Apart = apart; msg.Direct {
+		err = s.Publisher.Publish(ctx, msg)
+		switch {
+		case !Undelivered(err):
+			return false, err
+		case !errors.Is(err, broker.ErrReturned):
+			s.staged.Failed(exchange, time.Now())
+		case exchange != "":
+			return true, nil
+		}
+		msg = s.byStage(m)
+		msg.Apart = apart
+	}
 	err = s.Publish(ctx, msg)
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
 		return false, err

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -50,7 +51,8 @@ func (w *world) Missing(context.Context, topology.Plan) ([]string, error) {
 }
 
 func (w *world) settler() *Settler {
-	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w, Warn: func(string, ...any) { w.warned++ }}
+	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w, Warn: func(string, ...any) { w.warned++ },
+		staged: pace.Pauses[string]{First: time.Minute, Longest: time.Minute}}
 }
 
 var returned = &delayer.Error{Kind: delayer.ErrUnroutable, Cause: broker.ErrReturned}
@@ -64,26 +66,50 @@ func due(exchange string) stamp.Message {
 }
 
 func TestSettler_Deliver(t *testing.T) {
-	w := &world{answers: []error{nil, nil}}
+	refused := &delayer.Error{Kind: delayer.ErrAccess, Cause: &amqp091.Error{Code: amqp091.AccessRefused, Server: true}}
+	w := &world{answers: []error{nil, nil, refused, nil, nil, returned, nil, returned}}
 	s := w.settler()
 	var told []delayer.DeliveryEvent
 	s.Observer.Delivered = func(e delayer.DeliveryEvent) { told = append(told, e) }
 	require.NoError(t, s.Deliver(t.Context(), due(""), ""))
 	require.NoError(t, s.Deliver(t.Context(), due("events"), ""))
-	require.Equal(t, "p.delivery", w.published[0].Exchange)
-	require.Equal(t, "p.delivery.exchanges", w.published[1].Exchange, "the discard queue would hide a return")
-	for i, msg := range w.published {
+	require.NoError(t, s.Deliver(t.Context(), due("denied"), "apart"))
+	require.NoError(t, s.Deliver(t.Context(), due("denied"), ""))
+	require.NoError(t, s.Deliver(t.Context(), due(""), ""))
+	require.NoError(t, s.Deliver(t.Context(), due("events"), ""), "it has no queue for it")
+	byStage := []any{"own", "~d:=to"}
+	for i, want := range []struct {
+		exchange string
+		bcc      []any
+		apart    string
+	}{
+		{"", []any{"own"}, ""},
+		{"events", []any{"own"}, ""},
+		{"denied", []any{"own"}, "apart"},
+		{"p.delivery.exchanges", byStage, "apart"}, // the discard queue would hide a return
+		{"p.delivery.exchanges", byStage, ""},
+		{"", []any{"own"}, ""},
+		{"p.delivery", byStage, ""},
+		{"events", []any{"own"}, ""},
+	} {
+		msg := w.published[i]
+		require.Equal(t, want.exchange, msg.Exchange)
+		require.Equal(t, len(want.bcc) == 1, msg.Direct)
+		require.Equal(t, want.bcc, msg.Message.Headers["BCC"])
+		require.Equal(t, want.apart, msg.Apart)
 		require.Equal(t, "key", msg.Key)
-		require.Equal(t, []any{"own", "~d:=to"}, msg.Message.Headers["BCC"])
 		require.NotContains(t, msg.Message.Headers, message.Stamp)
 		require.Equal(t, "u", msg.Message.UserId)
-		require.GreaterOrEqual(t, told[i].Lateness, time.Second)
-		require.Equal(t, "key", told[i].Key)
+	}
+	require.Empty(t, w.answers)
+	for _, e := range told {
+		require.GreaterOrEqual(t, e.Lateness, time.Second)
+		require.Equal(t, "key", e.Key)
 	}
 	require.Equal(t, "events", told[1].Exchange)
 }
 
-// TestSettler_DeliverReturned: the topology is declared once, and then it counts what is there.
+// TestSettler_DeliverReturned: by the stage, the topology is declared once, and then it counts what is there.
 func TestSettler_DeliverReturned(t *testing.T) {
 	down := errors.New("down")
 	for name, c := range map[string]struct {
@@ -103,6 +129,7 @@ func TestSettler_DeliverReturned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, dropped := c.world.settler(), name == "the user's exchange has no queue"
 			s.Observer.Delivered = func(e delayer.DeliveryEvent) { require.Equal(t, dropped, e.Dropped) }
+			s.staged.Failed(c.exchange, time.Now())
 			err := s.Deliver(t.Context(), due(c.exchange), "")
 			require.ErrorIs(t, err, c.want)
 			require.Equal(t, dropped, c.world.warned == 1)

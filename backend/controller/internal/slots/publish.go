@@ -109,6 +109,7 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	f := &flight{carried: c, sealed: msg.Message, shares: t.takes[to] && t.sharing[to] < mostSharing}
 	if f.shares {
 		t.sharing[to]++
+		msg.Direct = msg.Direct && msg.Exchange != "" // the default exchange is always there
 	} else {
 		msg.Apart = to
 	}
@@ -170,11 +171,11 @@ func (t *tenure) land(now wheel.Now, f *flight, err error) {
 			delete(t.sharing, c.wheel.To)
 		}
 	}
+	if f.to == nil && settle.Undelivered(err) && t.ctx.Err() == nil {
+		t.deliver(c)
+		return
+	}
 	if errors.Is(err, broker.ErrReturned) && t.ctx.Err() == nil { // the topology may be gone, or this is its end
-		if f.to == nil {
-			t.deliver(c)
-			return
-		}
 		t.session.Keeper.Doubt() // the next attempt declares it
 	}
 	if f.to == nil {

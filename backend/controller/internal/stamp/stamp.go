@@ -139,11 +139,11 @@ func (m Message) Wait(user string, next Stamp) amqp091.Publishing {
 	return msg
 }
 
-// Deliver returns the message as it is published to its destinations.
-func (m Message) Deliver(user string) amqp091.Publishing {
+// Deliver returns the message as it is published to its destinations, with keys beside the user's.
+func (m Message) Deliver(user string, keys ...any) amqp091.Publishing {
 	var bcc amqp091.Table
 	if len(m.Stamp.BCC) > 0 {
 		bcc = amqp091.Table{"BCC": m.Stamp.BCC}
 	}
-	return message.SealAgain(m.Delivery, user, m.Envelope, bcc, m.Stamp.To...)
+	return message.SealAgain(m.Delivery, user, m.Envelope, bcc, keys...)
 }
