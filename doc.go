@@ -59,7 +59,7 @@
 //   - [Header], which says when the message was due, how long it waited, and where it was going.
 //   - What RabbitMQ adds to every dead-lettered message: x-death, x-first-death-queue, -reason and
 //     -exchange, and from 3.13 on x-last-death-*. The delivery's exchange field names the exchange
-//     that dead-lettered the message.
+//     that dead-lettered the message. With the controller it is the one that was published to.
 //   - A delivery mode that was not set (0) arrives as persistent (2), because a transient message
 //     would not survive a restart. amqp091.Transient, set explicitly, is kept.
 //

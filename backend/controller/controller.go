@@ -102,7 +102,8 @@
 // # What the consumer sees
 //
 // [delayer.Header], and nothing else: not even x-death, since the last step is a publish. The
-// delivery's exchange field names an exchange of the Delayer's. Headers in which quorum queues
+// delivery's exchange field names the exchange that the message was published to, or one of the
+// Delayer's where the controller's user may not write there. Headers in which quorum queues
 // count deliveries, x-delivery-count and x-acquired-count, are removed.
 package controller
 
