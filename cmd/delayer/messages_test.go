@@ -175,6 +175,14 @@ func TestMessages_Unroutable(t *testing.T) {
 		require.Equal(t, exitFailed, status)
 		require.Contains(t, stderr, option+" is for", "it would do nothing here")
 	}
+	for to, why := range map[string]string{
+		"": "queue stray: no such queue", exchange: exchange + ": nothing is bound there for its key",
+		m.prefix + ".delivery": "its destination is an object of the Delayer's own",
+	} {
+		status, stdout, _ = m.run("retry", "--id", "who", "--to", to)
+		require.Equal(t, exitFailed, status)
+		require.Contains(t, stdout, why)
+	}
 	status, _, stderr = m.run("retry", "--exchange", exchange)
 	require.Equal(t, exitOK, status, stderr)
 	got = <-in
