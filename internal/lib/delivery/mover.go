@@ -33,7 +33,7 @@ type MoverConfig struct {
 	// Delivering are exchanges from which messages go to their destinations, beside those of the
 	// stage.
 	Delivering []string
-	// Releasing are the exchanges that a consumer sees: only what has waited comes there.
+	// Releasing are the exchanges to which the waiting queues dead-letter, and which a consumer sees.
 	Releasing []string
 	// Leaving returns the bindings by which messages leave a waiting queue, for keys of so many
 	// words. It is nil if the plan of Open has them all.

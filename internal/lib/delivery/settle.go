@@ -133,8 +133,8 @@ func (m *Mover) read(d *amqp091.Delivery) *letter {
 	if l.envelope, err = delayer.ParseHeader(d.Headers); err == nil {
 		l.remaining, l.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
 	}
-	if m.answer(d) {
-		l.remaining = 0
+	if _, died := d.Headers["x-death"]; !died && slices.Contains(m.cfg.Releasing, d.Exchange) {
+		l.remaining = 0 // a consumer has published it there again; from RabbitMQ 4.0 on it has no x-death then
 	}
 	by := append([]string{m.stage.Exchange(), m.stage.Exchanges(), l.envelope.Exchange}, m.cfg.Delivering...)
 	switch {
@@ -146,14 +146,6 @@ func (m *Mover) read(d *amqp091.Delivery) *letter {
 		l.action = send
 	}
 	return l
-}
-
-// answer reports whether a consumer has published a message that it had received, with its headers,
-// to the exchange that the delivery named. From RabbitMQ 4.0 on it has lost its x-death.
-func (m *Mover) answer(d *amqp091.Delivery) bool {
-	_, died := d.Headers["x-death"]
-	_, delayed := d.Headers["x-delay"]
-	return !died && !delayed && slices.Contains(m.cfg.Releasing, d.Exchange)
 }
 
 // move makes one attempt. nil means that the message is stored elsewhere; done says where.

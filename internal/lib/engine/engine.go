@@ -248,14 +248,14 @@ func (e *Engine) startMover() *delivery.Mover {
 			cfg.Delivering = append(cfg.Delivering, x.Name)
 		}
 	}
-	cfg.Releasing = append(cfg.Releasing, cfg.Delivering...)
-	for _, q := range plan.Queues {
-		if exchange, ok := q.Args["x-dead-letter-exchange"].(string); ok {
-			cfg.Releasing = append(cfg.Releasing, exchange)
-		}
-	}
 	if s, ok := e.strategy.(Reckoner); ok {
 		cfg.Rules.Own = s.Remaining
+	} else {
+		for _, q := range plan.Queues {
+			if exchange, ok := q.Args["x-dead-letter-exchange"].(string); ok {
+				cfg.Releasing = append(cfg.Releasing, exchange)
+			}
+		}
 	}
 	if s, ok := e.strategy.(Router); ok {
 		cfg.Leaving = s.Leaving
