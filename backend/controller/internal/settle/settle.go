@@ -7,6 +7,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,12 +105,15 @@ func (s *Settler) Tell(m stamp.Message, dropped bool, err error) {
 }
 
 // Delivery returns a message that is due as it is published: straight to its destination, the
-// exchange that a consumer then sees and may answer to.
+// exchange that a consumer then sees and may answer to. A message that somebody has moved may have
+// lost its routing key: then that is not where the stamp leads.
 func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
-	if wait, _ := s.staged.Wait(m.Envelope.Exchange, time.Now()); wait > 0 {
+	exchange, key := m.Envelope.Exchange, m.Delivery.RoutingKey
+	wait, _ := s.staged.Wait(exchange, time.Now())
+	if wait > 0 || !slices.Contains(m.Stamp.To, any(delivery.Key(exchange, key, message.Words(key)))) {
 		return s.byStage(m)
 	}
-	return broker.Publishing{Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey, Direct: true, Message: m.Deliver(s.User)}
+	return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: m.Deliver(s.User)}
 }
 
 // byStage returns it as it is published to the delivery stage, which leads to the destination, or

@@ -61,13 +61,13 @@ func due(exchange string) stamp.Message {
 	return stamp.Message{
 		Delivery: &amqp091.Delivery{RoutingKey: "key", UserId: "u", Headers: amqp091.Table{message.Stamp: "s"}},
 		Envelope: message.NewEnvelope(time.Now().Add(-time.Second), 0, exchange),
-		Stamp:    stamp.Stamp{To: []any{"~d:=to"}, BCC: []any{"own"}},
+		Stamp:    stamp.Stamp{To: []any{delivery.Key(exchange, "key", 1)}, BCC: []any{"own"}},
 	}
 }
 
 func TestSettler_Deliver(t *testing.T) {
 	refused := &delayer.Error{Kind: delayer.ErrAccess, Cause: &amqp091.Error{Code: amqp091.AccessRefused, Server: true}}
-	w := &world{answers: []error{nil, nil, refused, nil, nil, returned, nil, returned}}
+	w := &world{answers: []error{nil, nil, refused, nil, nil, returned, nil, returned, nil}}
 	s := w.settler()
 	var told []delayer.DeliveryEvent
 	s.Observer.Delivered = func(e delayer.DeliveryEvent) { told = append(told, e) }
@@ -77,36 +77,41 @@ func TestSettler_Deliver(t *testing.T) {
 	require.NoError(t, s.Deliver(t.Context(), due("denied"), ""))
 	require.NoError(t, s.Deliver(t.Context(), due(""), ""))
 	require.NoError(t, s.Deliver(t.Context(), due("events"), ""), "it has no queue for it")
-	byStage := []any{"own", "~d:=to"}
+	moved := due("")
+	moved.Delivery.RoutingKey = "p.intake"
+	require.NoError(t, s.Deliver(t.Context(), moved, ""))
 	for i, want := range []struct {
 		exchange string
-		bcc      []any
+		to       string // by the stage
 		apart    string
 	}{
-		{"", []any{"own"}, ""},
-		{"events", []any{"own"}, ""},
-		{"denied", []any{"own"}, "apart"},
-		{"p.delivery.exchanges", byStage, "apart"}, // the discard queue would hide a return
-		{"p.delivery.exchanges", byStage, ""},
-		{"", []any{"own"}, ""},
-		{"p.delivery", byStage, ""},
-		{"events", []any{"own"}, ""},
+		{"", "", ""},
+		{"events", "", ""},
+		{"denied", "", "apart"},
+		{"p.delivery.exchanges", delivery.Key("denied", "", 1), "apart"}, // the discard queue would hide a return
+		{"p.delivery.exchanges", delivery.Key("denied", "", 1), ""},
+		{"", "", ""},
+		{"p.delivery", delivery.Key("", "key", 1), ""},
+		{"events", "", ""},
+		{"p.delivery", delivery.Key("", "key", 1), ""},
 	} {
 		msg := w.published[i]
 		require.Equal(t, want.exchange, msg.Exchange)
-		require.Equal(t, len(want.bcc) == 1, msg.Direct)
-		require.Equal(t, want.bcc, msg.Message.Headers["BCC"])
+		bcc := []any{"own"}
+		if want.to != "" {
+			bcc = append(bcc, want.to)
+		}
+		require.Equal(t, want.to == "", msg.Direct)
+		require.Equal(t, bcc, msg.Message.Headers["BCC"])
 		require.Equal(t, want.apart, msg.Apart)
-		require.Equal(t, "key", msg.Key)
 		require.NotContains(t, msg.Message.Headers, message.Stamp)
 		require.Equal(t, "u", msg.Message.UserId)
 	}
 	require.Empty(t, w.answers)
 	for _, e := range told {
 		require.GreaterOrEqual(t, e.Lateness, time.Second)
-		require.Equal(t, "key", e.Key)
 	}
-	require.Equal(t, "events", told[1].Exchange)
+	require.Equal(t, []string{"events", "key", "key"}, []string{told[1].Exchange, told[1].Key, w.published[1].Key})
 }
 
 // TestSettler_DeliverReturned: by the stage, the topology is declared once, and then it counts what is there.
