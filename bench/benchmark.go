@@ -30,7 +30,6 @@ type Benchmark struct {
 	Concurrency int             // publishers, each waiting for its confirm; 256 where 0
 	Body        int             // bytes of each message; 64 where 0
 	From, To    time.Duration   // the delays of accuracy and cost, in whole milliseconds
-	Step        time.Duration   // between two of these; 1 s, or 1 ms if one of them is no whole second
 	Delays      []time.Duration // the delays of accuracy and cost, instead of a range
 	Receiving   Receiving
 

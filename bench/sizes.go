@@ -93,8 +93,8 @@ func (b Benchmark) chosen() ([]scenario, error) {
 			return nil, fmt.Errorf("unknown scenario %q (known: %s)", name, strings.Join(known, ", "))
 		}
 	}
-	if b.From < 0 || b.From > b.To || b.Step < 0 {
-		return nil, fmt.Errorf("delays from %v to %v in steps of %v: a range begins with the shorter delay", b.From, b.To, b.Step)
+	if b.From < 0 || b.From > b.To {
+		return nil, fmt.Errorf("delays from %v to %v: a range begins with the shorter delay", b.From, b.To)
 	}
 	size := map[Size]sizes{Quick: quick, Full: full, 0: usual}[b.Size]
 	names := b.Scenarios
@@ -126,7 +126,6 @@ func (s sizes) scenarios(b Benchmark) []scenario {
 		if a.from%time.Second != 0 || a.to%time.Second != 0 {
 			a.step = time.Millisecond
 		}
-		a.step = cmp.Or(b.Step, a.step)
 	}
 	return []scenario{s.accuracy, s.cost, s.hol, s.rate, s.backlog}
 }

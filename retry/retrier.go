@@ -55,6 +55,7 @@ func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) 
 	}
 	conn, err := broker.Dial(ctx, broker.Options{
 		URL: r.cfg.URL, TLS: r.cfg.TLS, Logger: r.cfg.Logger, Name: "delayer retry " + r.cfg.Queue,
+		Open: broker.ControlChannels + 1, // which consumes
 	})
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ part() {
 		of=
 		for backend in binaryladder/source controller/slots plugin undelayed; do
 			go run ./cmd/delayer-bench --out "report/$1/hour/$backend" --queue-type quorum --backend "$backend" \
-				--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h --step 4s &
+				--scenario accuracy --rate 20 --messages 18000 --delays 4s-1h &
 			of="$of $!"
 		done
 		for pid in $of; do wait "$pid" || failed=1; done

@@ -13,7 +13,7 @@ import (
 func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 	b := bench.Benchmark{
 		Scenarios: c.Scenario, Repeat: c.Repeat, Messages: c.Messages, Rate: c.Rate, Concurrency: c.Concurrency, Body: c.Body,
-		From: c.Delays.from, To: c.Delays.to, Delays: c.Delays.list, Step: c.Step,
+		From: c.Delays.from, To: c.Delays.to, Delays: c.Delays.list,
 		Receiving: bench.Receiving{Exchange: c.Destination == "exchange", Quorum: c.Consume == "quorum", Consumers: c.Consumers},
 	}
 	types := []string{"quorum", "classic"}
@@ -50,7 +50,6 @@ func (c *benchCmd) benchmark() (bench.Benchmark, error) {
 func (c *benchCmd) check() error {
 	const mostBody = 16 << 20  // RabbitMQ 4 takes no larger message
 	const mostConsumers = 1000 // each has a channel; brokers allow 2047 on a connection
-	fraction := func(d time.Duration) bool { return d%time.Millisecond != 0 }
 	only := func(names ...string) bool {
 		return len(c.Scenario) > 0 &&
 			!slices.ContainsFunc(c.Scenario, func(name string) bool { return !slices.Contains(names, name) })
@@ -68,17 +67,13 @@ func (c *benchCmd) check() error {
 		return fmt.Errorf("--repeat: %d (at least 1)", c.Repeat)
 	case c.Body < 0 || c.Body > mostBody:
 		return fmt.Errorf("--body: %d (1 to %d bytes; leave it out for 64)", c.Body, mostBody)
-	case c.Step < 0 || fraction(c.Step):
-		return fmt.Errorf("--step: %v is not a whole number of milliseconds", c.Step)
-	case c.Step > 0 && len(c.Delays.list) > 0:
-		return fmt.Errorf("--step: --delays is a list, and only a range has steps")
 	case c.Messages > 0 && only("rate"):
 		return fmt.Errorf("--messages: scenario rate determines the number")
 	case c.Rate > 0 && only("rate", "cost"):
 		return fmt.Errorf("--rate: scenario %s has a pace of its own", strings.Join(c.Scenario, ", "))
-	case (c.Delays.to > 0 || len(c.Delays.list) > 0 || c.Step > 0) && len(c.Scenario) > 0 &&
+	case (c.Delays.to > 0 || len(c.Delays.list) > 0) && len(c.Scenario) > 0 &&
 		!slices.Contains(c.Scenario, "accuracy") && !slices.Contains(c.Scenario, "cost"):
-		return fmt.Errorf("--delays and --step: only scenarios accuracy and cost have them, and neither is chosen")
+		return fmt.Errorf("--delays: only scenarios accuracy and cost have them, and neither is chosen")
 	}
 	for _, steps := range c.Steps {
 		first, _, _ := strings.Cut(steps, ",")

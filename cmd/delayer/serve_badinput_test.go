@@ -130,22 +130,27 @@ func TestServe_BadInput(t *testing.T) {
 	require.Equal(t, exitOK, s.stop())
 }
 
-// TestServe_NotReady: /readyz says ok once every exchange is served, and not before.
+// TestServe_NotReady: /readyz says ok once every exchange is served, and not before. Where the
+// broker has no room for all, serve does not begin.
 func TestServe_NotReady(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
 	var exchanges []string // each needs two channels
-	for i := range 5 {
+	for i := range 10 {
 		exchanges = append(exchanges, fmt.Sprintf("{name: %s.%d, to: %[1]s.to}", prefix, i))
 	}
-	for channels, want := range map[int]string{8: `" is not served`, 20: "ok"} {
-		s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s?channel_max=%d\nprefix: %s\n"+quickLadder+
-			"serve: {exchanges: [%s]}\n", url, channels, prefix, strings.Join(exchanges, ", "))))
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			status, body := s.get(t, "/readyz")
-			require.Equal(t, want == "ok", status == http.StatusOK)
-			require.Contains(t, body, want)
-		}, time.Minute, 50*time.Millisecond)
-		require.Equal(t, exitOK, s.stop())
+	file := func(channels int) string {
+		return configFile(t, fmt.Sprintf("url: %s?channel_max=%d\nprefix: %s\n"+quickLadder+
+			"serve: {exchanges: [%s]}\n", url, channels, prefix, strings.Join(exchanges, ", ")))
 	}
+	status, _, errs := command(t.Context(), t, "serve", "--config", file(19))
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, errs, "it needs 20 channels, and may have 19: channel_max is too low (set channel_max in rabbitmq.conf")
+	s := serve(t, "serve", "--config", file(20))
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		status, body := s.get(t, "/readyz")
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, body, "ok")
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, exitOK, s.stop())
 }

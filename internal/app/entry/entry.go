@@ -36,6 +36,7 @@ type Config struct {
 	Delayer  delayer.Delayer // of the same broker; the caller closes it
 	Prefetch int             // how many messages of an entry are under way at a time
 	Reserved []string        // exchanges of the Delayer, whatever their names begin with
+	Entries  int             // for how many the broker's limits must leave room
 
 	// Passed is called for each message that was passed on, unless it is nil. exchange is the
 	// entry, action at_once, delayed, delayed_to_come_back, parked or dropped, and took the time from when
@@ -49,6 +50,9 @@ type Names struct {
 	Back   string // what comes back: see [Back]
 	Parked string // what cannot be passed on
 }
+
+// queues are those of an entry that are consumed, each on a channel of its own.
+const queues = 2
 
 // A Runner passes on the messages of entries.
 type Runner struct {
@@ -72,17 +76,17 @@ func Open(ctx context.Context, cfg Config) (*Runner, error) {
 
 func (r *Runner) open(ctx context.Context) error {
 	reading := r.cfg.Settings.BrokerOptions("entry")
-	reading.AnyHeaders = true
+	reading.AnyHeaders, reading.Channels = true, queues*r.cfg.Entries
 	var err error
-	if r.in, err = broker.Dial(ctx, reading); err != nil {
+	if r.in, err = broker.Dial(ctx, reading.Opening(reading.Channels)); err != nil {
 		return err
 	}
-	asking, err := broker.Dial(ctx, r.cfg.Settings.BrokerOptions("entry control"))
+	asking, err := broker.Dial(ctx, r.cfg.Settings.BrokerOptions("entry control").Opening(broker.ControlChannels))
 	if err != nil {
 		return err
 	}
 	r.control = broker.NewControl(asking)
-	out, err := broker.Dial(ctx, r.cfg.Settings.BrokerOptions("entry publish"))
+	out, err := broker.Dial(ctx, r.cfg.Settings.BrokerOptions("entry publish").Opening(broker.PublisherChannels))
 	if err != nil {
 		return err
 	}
@@ -203,7 +207,7 @@ func (r *Runner) Run(ctx context.Context) {
 // Ready returns an error that names an entry whose queues are not all consumed.
 func (r *Runner) Ready() error {
 	for _, f := range r.served {
-		if f.reading.Load() < 2 {
+		if f.reading.Load() < queues {
 			return fmt.Errorf("exchange %q is not served: a queue of it is not consumed, and the log says why", f.spec.Name)
 		}
 	}

@@ -47,7 +47,7 @@ func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
 		return nil, err
 	}
 	cfg := e.cfg
-	cfg.Prefetch = s.Prefetch
+	cfg.Prefetch, cfg.Entries = s.Prefetch, len(s.Exchanges)
 	if s.runner, err = entry.Open(ctx, cfg); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -34,8 +35,20 @@ type Options struct {
 	// amqp091-go cannot read: those get [UnreadableHeader]. Such a connection must not publish.
 	AnyHeaders bool
 
+	// Channels is how many channels the connection may have at a time, if that is more than 16, and
+	// Heartbeat the shortest that it can do with. Dial refuses a broker, or an address, that grants
+	// less. Open is how many channels Dial opens, so that limits of the user are met then.
+	Channels, Open int
+	Heartbeat      time.Duration
+
 	// Gate stops the connection from being read; nil: it is always read.
 	Gate *Gate
+}
+
+// Opening returns options with which Dial opens so many channels.
+func (o Options) Opening(channels int) Options {
+	o.Open = channels
+	return o
 }
 
 // Slog is the logger to use.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,8 @@ type Conn struct {
 	ctx    context.Context // ended by Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
+
+	opened chan *amqp091.Channel // by Dial, and not used yet
 
 	goodbye atomic.Int64 // how long Close waits for the broker's answer
 
@@ -67,7 +70,7 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{})}
+	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{}), opened: make(chan *amqp091.Channel, opts.Open)}
 	c.goodbye.Store(int64(closeTimeout))
 	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -77,6 +80,17 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 		return nil, dialError("open", opts.Backend, endpoints(all), err)
 	}
 	c.state = up
+	unhook := context.AfterFunc(ctx, func() { _ = up.wire.Close() })
+	defer unhook()
+	for range opts.Open {
+		ch, err := up.conn.Channel()
+		if err != nil {
+			c.cancel()
+			_ = up.conn.CloseDeadline(time.Now().Add(closeTimeout))
+			return nil, c.fail("open", cmp.Or(context.Cause(ctx), err))
+		}
+		c.opened <- ch
+	}
 	c.tell(delayer.ConnectionClosed, delayer.ConnectionUp, nil)
 	go c.keep(up)
 	return c, nil
@@ -196,7 +210,7 @@ func (c *Conn) now() (connState, <-chan struct{}) {
 }
 
 // Channel opens a channel on the connection, waiting for a lost one to come back until ctx ends. It
-// does not wait where the broker refuses the credentials.
+// does not wait where the broker refuses the credentials, or one channel more.
 func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
 	ch, _, err := c.channel(ctx)
 	return ch, err
@@ -207,11 +221,11 @@ func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
 	for {
 		state, changed := c.now()
 		if state.conn != nil {
-			ch, err := state.conn.Channel()
+			ch, err := c.open(state.conn)
 			if err == nil {
 				return ch, state.wire, nil
 			}
-			if !state.conn.IsClosed() {
+			if !state.conn.IsClosed() || isLimited(err) {
 				return nil, nil, c.fail("open channel", err)
 			}
 			state.lastErr = err
@@ -226,6 +240,18 @@ func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
 			return nil, nil, c.gaveUp(ctx)
 		}
 	}
+}
+
+// open takes a channel that Dial has opened, or opens one.
+func (c *Conn) open(conn *amqp091.Connection) (*amqp091.Channel, error) {
+	select {
+	case ch := <-c.opened:
+		if !ch.IsClosed() { // otherwise its connection was lost
+			return ch, nil
+		}
+	default:
+	}
+	return conn.Channel()
 }
 
 // gaveUp returns why ctx ended, and what blocked the operation until then, if that is known.

@@ -27,10 +27,10 @@ type Control struct {
 	done    chan struct{} // closed when the workers have ended
 }
 
-// controlChannels is how many calls run at a time. One channel makes about 1,000 bindings a second,
+// ControlChannels is how many calls run at a time. One channel makes about 1,000 bindings a second,
 // because each waits for the answer to the one before. Eight make about three times as many
 // (3.10.8, 4.0.5 and 4.3.6 on two cores).
-const controlChannels = 8
+const ControlChannels = 8
 
 type job struct {
 	run    func(*amqp091.Channel) error
@@ -51,7 +51,7 @@ func (j *job) gaveUp(ctx context.Context, conn *Conn) error {
 // NewControl takes over conn: Close closes it.
 func NewControl(conn *Conn) *Control {
 	c := &Control{conn: conn, jobs: make(chan *job), done: make(chan struct{})}
-	for range controlChannels {
+	for range ControlChannels {
 		c.workers.Go(c.serve)
 	}
 	go func() { c.workers.Wait(); close(c.done) }()

@@ -108,8 +108,31 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 		}
 		return connState{}, context.Cause(ctx)
 	}
+	if err == nil {
+		if err = opts.granted(conn.Config); err != nil {
+			_ = conn.CloseDeadline(deadline)
+			conn = nil
+		}
+	}
 	return connState{conn: conn, wire: socket}, err
 }
+
+// leastChannels are those of a Control, and of who consumes on its connection.
+const leastChannels = 2 * ControlChannels
+
+// granted returns an error if less was negotiated than a connection needs.
+func (o Options) granted(got amqp091.Config) error {
+	if needs := max(o.Channels, leastChannels); int(got.ChannelMax) < needs {
+		return fmt.Errorf("it needs %d channels, and may have %d: %w", needs, got.ChannelMax, errChannels)
+	}
+	if 0 < got.Heartbeat && got.Heartbeat < o.Heartbeat {
+		return fmt.Errorf("its heartbeat is %v, and must be %v or longer: %w", got.Heartbeat, o.Heartbeat, errHeartbeat)
+	}
+	return nil
+}
+
+// What is negotiated, and may be too little.
+var errChannels, errHeartbeat = errors.New("channel_max is too low"), errors.New("heartbeat is too short")
 
 // layers puts on a socket what a connection needs. All of that ends by the deadline.
 func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s net.Conn, err error) {

@@ -20,6 +20,12 @@ func classify(err error) (hint string, kind error) {
 	if hint, kind := classifyTLS(err); kind != nil {
 		return hint, kind
 	}
+	switch {
+	case errors.Is(err, errChannels):
+		return "set channel_max in rabbitmq.conf to that number or more, and leave channel_max out of url", delayer.ErrUnavailable
+	case errors.Is(err, errHeartbeat):
+		return "set heartbeat in rabbitmq.conf to 10 or more, and leave heartbeat out of url", delayer.ErrUnavailable
+	}
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &amqpErr) {
 		return "is RabbitMQ running there, and does the port match the scheme?", delayer.ErrUnavailable
@@ -30,7 +36,7 @@ func classify(err error) (hint string, kind error) {
 	if errors.Is(amqpErr, amqp091.ErrVhost) {
 		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
 	}
-	if limited.MatchString(amqpErr.Reason) {
+	if isLimited(err) {
 		return "raise that limit, or delete or close what is not needed: rabbitmqctl list_vhost_limits, list_user_limits", delayer.ErrUnavailable
 	}
 	switch amqpErr.Code {
@@ -66,7 +72,13 @@ const flagDisabled = "' of type 'rabbit_"
 
 // limited matches the broker's answers to what is one too many: queues or connections of a vhost, a
 // user or the cluster. Their codes, 406 and 530, mean something else otherwise.
-var limited = regexp.MustCompile(`: (queue|exchange) limit |connection limit \(|the maximum allowed `)
+var limited = regexp.MustCompile(`: (queue|exchange) limit |connection limit \(?\d+\)? is |the maximum allowed `)
+
+// isLimited reports whether err is such an answer.
+func isLimited(err error) bool {
+	var amqpErr *amqp091.Error
+	return errors.As(err, &amqpErr) && limited.MatchString(amqpErr.Reason)
+}
 
 // refusal returns the kind and the hint of an error with which the broker closes a channel because
 // of one message. That message is not stored. kind is nil for any other error.

@@ -39,6 +39,7 @@ func TestLimited(t *testing.T) {
 		"PRECONDITION_FAILED - cannot declare exchange 'x' in vhost '/': exchange limit of 5 is reached":             amqp091.PreconditionFailed,
 		"NOT_ALLOWED - access to vhost '/' refused for user 'guest': connection limit (1) is reached":                amqp091.NotAllowed,
 		"NOT_ALLOWED - connection refused for user 'guest': user connection limit (1) is reached":                    amqp091.NotAllowed,
+		"NOT_ALLOWED - connection refused for user 'guest': user connection limit 1 is reached":                      amqp091.NotAllowed,
 		"NOT_ALLOWED - number of channels opened for user 'guest' has reached the maximum allowed user limit of (1)": amqp091.NotAllowed,
 	} {
 		err := fmt.Errorf("wrapped: %w", &amqp091.Error{Code: code, Server: true, Reason: reason})

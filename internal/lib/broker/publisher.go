@@ -82,6 +82,9 @@ type Publisher struct {
 	pending sync.WaitGroup
 }
 
+// PublisherChannels are those that a Publisher opens on its first connection at once.
+const PublisherChannels = 2
+
 // NewPublisher returns a Publisher with one channel on each of conns, which it owns from now on.
 // onReset is called, from a goroutine of the Publisher, each time a channel is opened again after
 // it was lost: declared objects may be gone.

@@ -136,6 +136,9 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 		return 0, e.fail(delayer.ErrOutOfRange, err)
 	}
 	bounds := e.bounds
+	if frame, _, _ := e.control.Conn().Server(); frame > 0 { // another connection may have another
+		bounds.FrameSize = frame
+	}
 	if waits == 0 {
 		bounds.Growth = message.Growth{}
 	}

@@ -25,7 +25,7 @@ type Connected struct {
 
 // Connect makes the control connection.
 func Connect(ctx context.Context, s Settings) (*Connected, error) {
-	conn, err := broker.Dial(ctx, s.BrokerOptions("control"))
+	conn, err := broker.Dial(ctx, s.BrokerOptions("control").Opening(broker.ControlChannels))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 
 	var conns []*broker.Conn
 	for range c.settings.Connections {
-		conn, err := broker.Dial(ctx, c.settings.BrokerOptions("publish"))
+		conn, err := broker.Dial(ctx, c.settings.BrokerOptions("publish").Opening(broker.PublisherChannels))
 		if err != nil {
 			for _, made := range conns {
 				made.Close()

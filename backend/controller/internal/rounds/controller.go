@@ -23,7 +23,7 @@ type controller struct {
 
 // start starts a controller; close ends it.
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (*controller, error) {
-	session, err := settle.Connect(ctx, s, e, nil)
+	session, err := settle.Connect(ctx, s, e, nil, 1)
 	if err != nil {
 		return nil, err
 	}

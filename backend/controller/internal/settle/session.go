@@ -17,6 +17,10 @@ import (
 // DrainTimeout is for what is being published when a controller closes.
 const DrainTimeout = 10 * time.Second
 
+// leastHeartbeat: a controller notices that it stood still for five seconds. The broker, which waits
+// for two heartbeats, must not have given its messages to another before.
+const leastHeartbeat = 3 * time.Second
+
 // A Session is a controller's at the broker. It consumes over one connection and publishes over
 // another: an alarm blocks only the connections that publish.
 type Session struct {
@@ -36,14 +40,15 @@ type Session struct {
 }
 
 // Connect opens a session beside an engine. The gate, if there is one, is that of In.
-func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *broker.Gate) (*Session, error) {
+// It may have so many channels at a time.
+func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *broker.Gate, channels int) (*Session, error) {
 	opts := s.BrokerOptions("controller")
-	opts.Gate = gate
+	opts.Gate, opts.Channels, opts.Heartbeat = gate, channels, leastHeartbeat
 	in, err := broker.Dial(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	out, err := broker.Dial(ctx, s.BrokerOptions("controller publish"))
+	out, err := broker.Dial(ctx, s.BrokerOptions("controller publish").Opening(broker.PublisherChannels))
 	if err != nil {
 		in.Close()
 		return nil, err

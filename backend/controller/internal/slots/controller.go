@@ -9,6 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
@@ -26,7 +27,7 @@ type controller struct {
 // start starts a controller. After an error it does not run.
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
 	gate := broker.NewGate()
-	session, err := settle.Connect(ctx, s, e, gate)
+	session, err := settle.Connect(ctx, s, e, gate, len(wheel.Default().Slots())+1)
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,38 @@ func requireNoWarning(t *testing.T, log *rabbittest.Logbook) {
 	}
 }
 
+// TestOpen_Limits: an error tells what is needed, what is granted, and what to set.
+func TestOpen_Limits(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	for name, c := range map[string]struct{ backend, query, limits, want string }{
+		"channel_max":       {"binaryladder", "channel_max=15", "", "it needs 16 channels, and may have 15: channel_max is too low"},
+		"of a controller":   {"controller", "channel_max=127", "", "it needs 128 channels, and may have 127: channel_max"},
+		"heartbeat":         {"controller", "heartbeat=2", "", "its heartbeat is 2s, and must be 3s or longer: heartbeat is too short"},
+		"channels":          {"binaryladder", "", `{"max-channels":3}`, "the maximum allowed user limit of "},
+		"publishes without": {"binaryladder", "", `{"max-channels":8}`, "the maximum allowed user limit of "},
+		"connections":       {"binaryladder", "", `{"max-connections":1}`, "user connection limit (1) is reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := config(t)
+			at, err := url.Parse(newUser(t, b, ".*", ".*", ".*"))
+			require.NoError(t, err)
+			if c.limits != "" {
+				_, err := b.Ctl(within(t), "set_user_limits", at.User.Username(), c.limits)
+				require.NoError(t, err)
+			}
+			at.RawQuery = c.query
+			cfg.Backend, cfg.URL = c.backend, at.String()
+			cfg.Controller.Run = delayer.On
+			_, err = backend.Open(within(t), cfg)
+			require.ErrorIs(t, err, delayer.ErrUnavailable)
+			require.ErrorContains(t, err, c.want)
+			require.Contains(t, err.Error(), map[bool]string{true: "in rabbitmq.conf", false: "(raise that limit, "}[c.limits == ""])
+		})
+	}
+}
+
 // TestPermissions_Documented are enough for each role, with a log that complains of nothing.
 func TestPermissions_Documented(t *testing.T) {
 	t.Parallel()

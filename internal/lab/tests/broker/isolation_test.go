@@ -2,14 +2,18 @@ package broker_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -73,6 +77,18 @@ func TestPublish_LargeBody(t *testing.T) {
 	}
 	stop()
 	stopDirect()
+
+	// The size of a frame is that of the connections there are.
+	cfg := backend.Config{Options: delayer.Options{URL: b.URL(), Prefix: rabbittest.Prefix(t), Logger: slog.New(slog.DiscardHandler)}}
+	d := rabbittest.Open(t, cfg)
+	msg := amqp091.Publishing{Headers: amqp091.Table{"h": strings.Repeat("x", 10_000)}}
+	_, err := b.Ctl(ctx, "eval", "application:set_env(rabbit, frame_max, 8192).")
+	require.NoError(t, err)
+	require.NoError(t, rabbittest.Cut(ctx, b, "delayer "+cfg.Prefix))
+	require.NoError(t, d.Publish(ctx, "", queue, time.Hour, amqp091.Publishing{}))
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		require.ErrorContains(t, d.Publish(ctx, "", queue, time.Hour, msg), "fit into one frame of 8192")
+	}, patience, 10*time.Millisecond)
 }
 
 // TestPublish_RefusingExchange: one that is internal, or missing. The channel that a refusal has
