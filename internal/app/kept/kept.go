@@ -3,8 +3,8 @@
 package kept
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -69,16 +69,26 @@ func nature(ctx context.Context, settings engine.Settings, queue string) (n unde
 		Type       string               `json:"type"`
 		AutoDelete bool                 `json:"auto_delete"`
 		Arguments  management.Arguments `json:"arguments"`
-		Policy     string               `json:"policy"`
-		Operator   string               `json:"operator_policy"`
+		Policy     json.RawMessage      `json:"policy"` // a name, null, or missing
+		Operator   json.RawMessage      `json:"operator_policy"`
 		Effective  management.Arguments `json:"effective_policy_definition"`
 	}
 	if err = api.Get(ctx, management.Request{Op: "look at the queue", Path: management.Path("queues", vhost, queue)}, &found); err != nil {
 		return n, err
 	}
 	n = undelivered.Nature{Type: found.Type, AutoDelete: found.AutoDelete}
-	if found.Effective == nil {
-		n.Hidden = cmp.Or(found.Operator, found.Policy)
+	named := ""
+	for _, policy := range []json.RawMessage{found.Policy, found.Operator} {
+		if text := string(policy); text != "" && text != "null" && text != `""` {
+			named = text
+		}
+	}
+	switch {
+	case found.Effective != nil:
+	case named == "" && found.Policy == nil: // the queue is new
+		n.Hidden = "the management API does not tell its policies yet"
+	case named != "":
+		n.Hidden = "policy " + named + " applies to it, and the management API does not tell what that sets"
 	}
 	n.Single, _ = found.Arguments["x-single-active-consumer"].(bool)
 	for _, limit := range []any{found.Arguments["x-delivery-limit"], found.Effective["delivery-limit"]} {

@@ -18,11 +18,12 @@ func TestNature(t *testing.T) {
 	for body, want := range map[string]undelivered.Nature{
 		`{"type":"quorum","arguments":{},"effective_policy_definition":{}}`:                                                    {Type: "quorum"},
 		`{"type":"classic","arguments":[],"effective_policy_definition":[],"auto_delete":true}`:                                {Type: "classic", AutoDelete: true},
-		`{"type":"quorum","arguments":{"x-single-active-consumer":true}}`:                                                      {Type: "quorum", Single: true},
-		`{"arguments":{"x-delivery-limit":-1},"effective_policy_definition":null}`:                                             {Limits: []int64{-1}},
+		`{"type":"quorum","arguments":{"x-single-active-consumer":true},"policy":null}`:                                        {Type: "quorum", Single: true},
+		`{"arguments":{"x-delivery-limit":-1},"effective_policy_definition":null,"policy":null}`:                               {Limits: []int64{-1}},
 		`{"arguments":{"x-delivery-limit":9},"effective_policy_definition":{"delivery-limit":7},"policy":"p"}`:                 {Limits: []int64{9, 7}},
-		`{"arguments":{"x-delivery-limit":9},"policy":"p","operator_policy":""}`:                                               {Limits: []int64{9}, Hidden: "p"},
-		`{"arguments":{"x-delivery-limit":9},"operator_policy":"p"}`:                                                           {Limits: []int64{9}, Hidden: "p"},
+		`{"arguments":{"x-delivery-limit":9},"policy":"p","operator_policy":""}`:                                               {Limits: []int64{9}, Hidden: `policy "p" applies to it, and the management API does not tell what that sets`},
+		`{"type":"quorum","arguments":{}}`:                                                                                     {Type: "quorum", Hidden: "the management API does not tell its policies yet"},
+		`{"arguments":{"x-delivery-limit":9},"operator_policy":"p"}`:                                                           {Limits: []int64{9}, Hidden: `policy "p" applies to it, and the management API does not tell what that sets`},
 		`{"arguments":{},"effective_policy_definition":{"delivery-limit":7,"max-length":5},"policy":"","operator_policy":"o"}`: {Limits: []int64{7}},
 	} {
 		api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ type Nature struct {
 	AutoDelete bool    // the broker deletes the queue with its last consumer
 	Single     bool    // one consumer at a time gets messages
 	Limits     []int64 // the delivery limits of its argument and of its policies
-	Hidden     string  // a policy that applies to it, if it is not known what that sets
+	Hidden     string  // what is not known of its policies, or ""
 }
 
 const (
@@ -46,8 +46,8 @@ func (n Nature) harm(from func(major, minor int) bool) (why, hint string) {
 	case n.Type != "quorum" || from(4, 3):
 		return "", ""
 	case n.Hidden != "":
-		return fmt.Sprintf("it is not known whether a look deletes its messages: policy %q applies to it, and the management API does not tell what that sets", n.Hidden),
-			"keep the policy from this queue, or let RabbitMQ collect statistics (management.disable_stats = false)"
+		return "it is not known whether a look deletes its messages: " + n.Hidden,
+			"wait some seconds, after which RabbitMQ tells of a new queue, unless it collects no statistics (management.disable_stats); or keep policies with delivery-limit from the queue, and leave out management, without which nobody looks at them"
 	}
 	lowest := int64(math.MaxInt64)
 	if len(n.Limits) == 0 && from(4, 0) {
