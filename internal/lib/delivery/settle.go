@@ -134,7 +134,7 @@ func (m *Mover) read(d *amqp091.Delivery) *letter {
 		l.remaining, l.known = m.cfg.Rules.Remaining(l.envelope, d.Headers)
 	}
 	if _, died := d.Headers["x-death"]; !died && slices.Contains(m.cfg.Releasing, d.Exchange) {
-		l.remaining = 0 // a consumer has published it there again; from RabbitMQ 4.0 on it has no x-death then
+		l.remaining = 0 // a consumer has published it there again, and without x-death
 	}
 	by := append([]string{m.stage.Exchange(), m.stage.Exchanges(), l.envelope.Exchange}, m.cfg.Delivering...)
 	switch {
