@@ -281,7 +281,10 @@ func TestPages_Times(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	text := func() string { return read("document.body.innerText") }
+	text := func() string { // once the page's script has run, which a click does not wait for
+		return read("new Promise((done) => document.readyState === 'complete' ? done() : addEventListener('load', done))" +
+			".then(() => document.body.innerText)")
+	}
 	in("America/St_Johns")
 	b.login()
 	for range 2 {
