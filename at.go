@@ -28,7 +28,6 @@ func PublishAt(ctx context.Context, d Delayer, exchange, key string, at time.Tim
 	return d.Publish(ctx, exchange, key, delay, msg)
 }
 
-// until is the delay until at.
 func until(at time.Time) (time.Duration, error) {
 	if at.IsZero() {
 		return 0, errors.New("the zero time: set it, or use time.Now() to publish at once")

@@ -81,7 +81,6 @@ func (f field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.name, ".", "_"))
 }
 
-// empty reports whether the value is zero, or an empty list.
 func (f field) empty() bool {
 	return f.value.IsZero() || f.value.Kind() == reflect.Slice && f.value.Len() == 0
 }

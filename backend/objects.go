@@ -200,7 +200,6 @@ func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) 
 	}
 }
 
-// some lists the first few.
 func some(names []string) string {
 	const most = 5
 	if len(names) <= most {
@@ -209,7 +208,6 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// connected runs f with a connection that ends with it.
 func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.Settings, topology.Plan) error) error {
 	settings, p, err := c.objects()
 	if err != nil {

@@ -156,7 +156,6 @@ func About(name string) (delayer.About, error) {
 	return r.about, err
 }
 
-// row returns the configured backend's row.
 func (c Config) row() (row, error) {
 	for _, r := range table {
 		if !reflect.ValueOf(*r.own(&c)).IsZero() {

@@ -24,7 +24,6 @@ type baseline struct {
 	ch   *amqp091.Channel
 }
 
-// openBaseline connects, declares what the baseline needs and binds the destination.
 func openBaseline(ctx context.Context, env Env, of design) (delayer.Delayer, error) {
 	conn, err := amqpclient.Dial(ctx, env.URL, env.Prefix)
 	if err != nil {

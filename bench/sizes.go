@@ -109,7 +109,6 @@ func (b Benchmark) chosen() ([]scenario, error) {
 // publishers is how many there are unless Benchmark.Concurrency says otherwise.
 const publishers = 256
 
-// scenarios returns all scenarios with the settings of a Benchmark.
 func (s sizes) scenarios(b Benchmark) []scenario {
 	for _, c := range []*common{
 		&s.accuracy.common, &s.cost.common, &s.hol.common, &s.rate.common, &s.backlog.common,

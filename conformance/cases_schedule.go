@@ -9,7 +9,6 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// unsupported schedules a message, and changes it.
 func unsupported(t *trial) {
 	s := newSchedule(t)
 	o := s.schedule(to(s.in, "scheduled", t.short()))
@@ -78,7 +77,6 @@ func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delaye
 // busy.
 func (t *trial) unhurried() time.Duration { return t.delay(t.lim.CancelBefore + 4*several) }
 
-// put schedules n messages and returns their outcomes.
 func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 	s.Helper()
 	var outs []outcome
@@ -142,7 +140,6 @@ func (s *schedule) inTime(cancelled, n int) {
 	}
 }
 
-// cancels cancels some of many, by this Delayer and by another one, once and twice.
 func cancels(s *schedule) {
 	const messages = 20
 	other := s.open()
@@ -191,7 +188,6 @@ func (s *schedule) last(delay time.Duration) {
 	s.arrive()
 }
 
-// postpones makes messages later, some twice, and cancels some of these, also by the older ticket.
 func postpones(s *schedule) {
 	const messages = 12
 	cancelled := 0
@@ -214,7 +210,6 @@ func postpones(s *schedule) {
 	s.last(s.later())
 }
 
-// postponesEarlier tries to make messages earlier.
 func postponesEarlier(s *schedule) {
 	far, near := s.delay(s.later()+2*s.lim.Resolution), s.short()
 	if far-near < several+s.lim.Resolution { // less than the resolution counts as the same

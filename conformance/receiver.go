@@ -253,7 +253,6 @@ func (t *trial) awaitFate(in *receiver, outs []outcome, f fate) {
 	}
 }
 
-// unknown checks that an error that is not safe to retry is ErrUnknown.
 func (t *trial) unknown(o outcome) {
 	t.Helper()
 	var e *delayer.Error

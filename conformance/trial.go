@@ -104,7 +104,6 @@ var (
 	counter atomic.Int64
 )
 
-// name returns a name that nothing else in the broker has.
 func (t *trial) name(hint string) string {
 	return sprintf("conformance-%s-%d-%s", runID, counter.Add(1), hint)
 }
@@ -156,7 +155,6 @@ func text(id string) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Body: []byte(id)}
 }
 
-// to returns a job for the queue of a receiver through the default exchange.
 func to(in *receiver, id string, delay time.Duration) job {
 	return job{key: in.queue, delay: delay, msg: text(id)}
 }
@@ -176,7 +174,6 @@ func publishBy(ctx context.Context, d delayer.Delayer, j job) outcome {
 	return o
 }
 
-// publish publishes with the trial's Delayer. It returns within the suite's patience.
 func (t *trial) publish(j job) outcome {
 	ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
 	defer cancel()

@@ -218,7 +218,6 @@ func (b *broker) deliverUntil(by time.Duration) {
 	}
 }
 
-// delivery is what a consumer receives.
 func (w *waiting) delivery() amqp091.Delivery {
 	m := w.sealed
 	return amqp091.Delivery{

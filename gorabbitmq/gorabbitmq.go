@@ -123,7 +123,6 @@ func (p *Publisher) publish(ctx context.Context, exchange string, keys []string,
 	return &failed
 }
 
-// read applies the options to data. It returns the exchange and the message.
 func read(data []byte, options []func(*rabbitmq.PublishOptions)) (exchange string, msg amqp091.Publishing, err error) {
 	var o rabbitmq.PublishOptions
 	for _, option := range options {

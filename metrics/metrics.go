@@ -227,7 +227,6 @@ func (c *Collector) late(by string, lateness time.Duration) {
 	c.lateness.WithLabelValues(by).Observe(max(lateness, 0).Seconds())
 }
 
-// results are the values of the label result, by the kind of error.
 var results = []struct {
 	kind error
 	name string
@@ -270,7 +269,6 @@ func redeclared(err error) string {
 	return "ok"
 }
 
-// deliveryResults are the values that delivered returns.
 var deliveryResults = [...]string{"confirmed", "refused", "failed", "dropped"}
 
 func delivered(e delayer.DeliveryEvent) string {
@@ -285,18 +283,15 @@ func delivered(e delayer.DeliveryEvent) string {
 	return deliveryResults[2]
 }
 
-// states are the values of the label state.
 var states = [...]string{
 	delayer.ConnectionClosed: "closed", delayer.ConnectionUp: "up", delayer.ConnectionBlocked: "blocked",
 	delayer.ConnectionDown: "down",
 }
 
-// outcomes are the values of the label outcome.
 var outcomes = [...]string{
 	delayer.SentOn: "sent_on", delayer.SentBack: "sent_back", delayer.KeptUnroutable: "unroutable",
 }
 
-// handlings are the values of the label outcome of a handler's runs.
 var handlings = [...]string{
 	delayer.Succeeded: "succeeded", delayer.Retried: "retried", delayer.Parked: "parked", delayer.GivenBack: "given_back",
 }

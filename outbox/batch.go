@@ -106,7 +106,6 @@ func (r *Relay) batch(ctx context.Context) (found int, err error) {
 	return len(items), errors.Join(tx.Commit(ctx), unsettled, away)
 }
 
-// claim locks the rows that were ready first.
 func (r *Relay) claim(ctx context.Context, tx pgx.Tx) (items []*item, err error) {
 	limit := fmt.Sprintf("%dms", (r.cfg.Timeout + 2*settleTimeout).Milliseconds())
 	b := &pgx.Batch{}
@@ -226,7 +225,6 @@ func settle(ctx context.Context, tx pgx.Tx, items []*item) error {
 	})
 }
 
-// maxError bounds the column error.
 const maxError = 1000
 
 // errorText is the part of an error that fits the column: valid UTF-8 without NUL.

@@ -144,7 +144,6 @@ func (r *Relay) confirms(results <-chan result, unconfirmed map[*item]struct{}) 
 	}
 }
 
-// heard notes an answer of a destination.
 func (r *Relay) heard(got result) {
 	if got.direct && (got.err == nil || errors.Is(got.err, delayer.ErrUnroutable) || errors.Is(got.err, delayer.ErrRefused)) {
 		r.slow.Succeeded(got.destination())

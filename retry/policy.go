@@ -94,7 +94,6 @@ func (p Policy) possible(interval time.Duration, l delayer.Limits, exact bool) e
 	return nil
 }
 
-// check returns the first key that is wrong with any backend, and why.
 func (p Policy) check() (key string, err error) {
 	for i, d := range p.Intervals {
 		if d < 0 {

@@ -126,7 +126,6 @@ func (r *Retrier) Do(ctx context.Context, d amqp091.Delivery, handler Handler) (
 	return r.settle(ctx, context.WithoutCancel(ctx), f)
 }
 
-// A failure is a message whose handler did not succeed.
 type failure struct {
 	delivery    *amqp091.Delivery
 	interrupted bool // by a stop or a lost connection: the attempt does not count
@@ -164,7 +163,6 @@ func (r *Retrier) handle(ctx context.Context, d *amqp091.Delivery, handler Handl
 	return &failure{delivery: d, state: s, decision: decision, name: message.Attr(&seen), event: event}
 }
 
-// handled tells the Observer what became of a message.
 func (r *Retrier) handled(e delayer.HandledEvent, outcome delayer.Handling) {
 	if tell := r.cfg.Observer.Handled; tell != nil {
 		e.Outcome = outcome

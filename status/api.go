@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
-// op is the operation in errors.
 const op = "look at"
 
 // apiPatience bounds all questions. It is shorter than a Read usually has, so
@@ -163,7 +162,6 @@ func (r *Reader) askController(ctx context.Context, c *Controller) error {
 	return nil
 }
 
-// A consumer is one of a queue, as the API lists it.
 type consumer struct {
 	Activity string `json:"activity_status"` // of a single active consumer: single_active, or waiting
 	Channel  struct {
@@ -172,7 +170,6 @@ type consumer struct {
 	} `json:"channel_details"`
 }
 
-// apiQueue is a queue as the API lists it.
 type apiQueue struct {
 	Name      string `json:"name"`
 	Ready     int    `json:"messages_ready"`
@@ -196,7 +193,6 @@ func isParked(prefix, name string) bool {
 	return strings.HasSuffix(name, parkedSuffix) || strings.HasPrefix(name, prefix+".serve"+parkedSuffix+".")
 }
 
-// parked are the queues of parked messages, by their names.
 func (r *Reader) parked(ctx context.Context) ([]Queue, error) {
 	found, err := r.queues(ctx, parkedSuffix)
 	if err != nil {

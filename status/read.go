@@ -45,7 +45,6 @@ type Reader struct {
 	looked time.Time // when that was asked for
 }
 
-// A part is a backend with its topology.
 type part struct {
 	name       string
 	configured bool
@@ -169,7 +168,6 @@ func (r *Reader) readFeatures(ctx context.Context, s *Status) {
 	}
 }
 
-// readQueues reads the queues of the backends that have declared them.
 func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.State, error) {
 	all := map[string]objects.State{}
 	for _, p := range r.parts {
@@ -283,7 +281,6 @@ func (r *Reader) nothing(s Status) error {
 	}
 }
 
-// readParked reads the queues that were named.
 func (r *Reader) readParked(ctx context.Context, s *Status) error {
 	if len(r.cfg.Parked) == 0 {
 		return nil

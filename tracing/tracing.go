@@ -50,7 +50,6 @@ type Tracer struct {
 	propagator propagation.TextMapPropagator
 }
 
-// scope is the name of the tracer.
 const scope = "github.com/delayer-go/delayer/tracing"
 
 // New returns a Tracer. It has nothing to close.
@@ -196,7 +195,6 @@ func name(operation, exchange, key string) string {
 	return operation + " " + exchange
 }
 
-// attributes are those of both spans.
 func attributes(exchange, key string, size int, id, correlation string) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		semconv.MessagingSystemRabbitMQ,

@@ -110,7 +110,6 @@ func Default() Config {
 	return Config{Tick: time.Second, Routing: Source, Steps: Calendar}
 }
 
-// withDefaults fills the fields that are zero.
 func (c Config) withDefaults() Config {
 	def := Default()
 	c.Tick = cmp.Or(c.Tick, def.Tick)

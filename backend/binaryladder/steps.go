@@ -58,7 +58,6 @@ type ladder struct {
 	longest time.Duration // the sum of the steps, or ten years
 }
 
-// ladder returns the ladder of these steps.
 func (s Steps) ladder(tick time.Duration) (ladder, error) {
 	if tick < time.Millisecond || tick%time.Millisecond != 0 || tick > ttl.LongestStep {
 		return ladder{}, badConfig("tick", "%v is not a whole number of milliseconds from 1ms to ten years: the broker counts in milliseconds", tick)

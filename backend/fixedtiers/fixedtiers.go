@@ -111,7 +111,6 @@ func Default() Config {
 	}
 }
 
-// withDefaults fills the fields that are zero.
 func (c Config) withDefaults(prefix string) Config {
 	def := Default()
 	if prefix != delayer.DefaultOptions().Prefix {

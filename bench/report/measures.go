@@ -47,7 +47,6 @@ var measures = []measure{
 	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},
 }
 
-// positive reads a figure that is 0 where it was not measured.
 func positive(of func(Run) float64) func(Run) (float64, bool) {
 	return func(r Run) (float64, bool) { return of(r), of(r) > 0 }
 }
@@ -70,7 +69,6 @@ func (r Run) vagueMemory() bool {
 	return r.Scenario == "backlog" && r.Waiting > 0 && r.BrokerRSS > 0 && grown < 0.1*(float64(r.BrokerRSS)-grown)
 }
 
-// in says whether the scenario has the measure.
 func (m measure) in(scenario string) bool {
 	return m.scenarios == nil || slices.Contains(m.scenarios, scenario)
 }

@@ -19,7 +19,6 @@ type commands struct {
 	cli.Common
 }
 
-// streams is where a command writes: results to out, everything else to err.
 type streams struct{ out, err io.Writer }
 
 func main() { cli.Main(run) }

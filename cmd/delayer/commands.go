@@ -18,7 +18,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/topologycmd"
 )
 
-// commands is the command line; kong reads it from the field tags.
 type commands struct {
 	Send     sendcmd.Send        `cmd:"" group:"Send:" help:"Send one message that arrives later."`
 	Cancel   sendcmd.Cancel      `cmd:"" group:"Send:" help:"Cancel messages that wait, by their tickets."`
@@ -48,7 +47,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return program().Run(ctx, args, stdout, stderr, cli.Streams{In: stdin, Out: stdout, Err: stderr})
 }
 
-// program is the command line.
 func program() cli.Program {
 	return cli.Program{
 		Name: "delayer", Description: "Delayed messages on RabbitMQ.", Notes: notes, Examples: examples, Commands: &commands{},

@@ -43,7 +43,6 @@ type campaign struct {
 	failed bool
 }
 
-// run does the campaign. It returns false if a fault broke a promise.
 func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()

@@ -135,7 +135,6 @@ func (c Config) Open() (f Files, err error) {
 	return f, err
 }
 
-// certificate is the server's.
 type certificate struct {
 	files     TLS
 	current   atomic.Pointer[tls.Certificate]

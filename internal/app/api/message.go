@@ -46,7 +46,6 @@ func (d *Due) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// left is the delay from a time on.
 func (t *Time) left(now time.Time) (time.Duration, error) {
 	switch {
 	case t.Delay != nil && t.Due != nil:
@@ -141,7 +140,6 @@ func (m *Message) message(key string, now time.Time) (delayer.Message, error) {
 	return delayer.Message{Exchange: m.Exchange, Key: m.Key, Delay: left, Publishing: msg}, err
 }
 
-// mostMessages is how many a batch has at most.
 const mostMessages = 1000
 
 // Headers are those of a message.

@@ -66,7 +66,6 @@ type BatchAnswer struct {
 	}
 }
 
-// publish publishes a message.
 func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) {
 	now := time.Now()
 	m, problem := a.message(ctx, &in.Body, in.IdempotencyKey, &in.Tracing, now)
@@ -152,7 +151,6 @@ func due(now time.Time, delay time.Duration) time.Time {
 	return now.Add(delay).UTC().Truncate(time.Millisecond)
 }
 
-// message is what a request asks to publish, if its bearer may.
 func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tracing, now time.Time) (delayer.Message, *Problem) {
 	m, err := asked.message(key, now)
 	if err != nil {
@@ -250,7 +248,6 @@ type Named struct {
 	Ticket string `path:"ticket" doc:"As it was answered when the message was published or postponed"`
 }
 
-// cancel drops a message.
 func (a *API) cancel(ctx context.Context, in *Named) (*struct{}, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -274,7 +271,6 @@ type Postponed struct {
 	}
 }
 
-// postpone makes a message later.
 func (a *API) postpone(ctx context.Context, in *Postponing) (*Postponed, error) {
 	now := time.Now()
 	if in.Body.Delay == nil && in.Body.Due == nil {

@@ -27,7 +27,6 @@ type Problem struct {
 	headers http.Header
 }
 
-// A kind is what clients are told of an error.
 type kind struct {
 	name   string
 	status int

@@ -116,7 +116,6 @@ type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, such as send."`
 }
 
-// completionCmd is `PROGRAM completion`.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

@@ -114,7 +114,6 @@ func Age(since, now time.Time) string {
 	return span(max(0, now.Sub(since)))
 }
 
-// span is a duration by its two largest units.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

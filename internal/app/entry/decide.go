@@ -31,10 +31,8 @@ const (
 	dropped                // straight, and no queue there has taken it
 )
 
-// actions are their names, in logs and metrics.
 var actions = [...]string{straight: "at_once", delayed: "delayed", tour: "delayed_to_come_back", park: "parked", dropped: "dropped"}
 
-// A letter is a message with what to do about it.
 type letter struct {
 	*amqp091.Delivery
 	read   time.Time
@@ -48,7 +46,6 @@ type letter struct {
 	odd    string             // what to warn about, or ""
 }
 
-// rules decide. They are pure.
 type rules struct {
 	Names
 	spec     Spec
@@ -131,7 +128,6 @@ var errNative = fmt.Errorf("it has the header %s, by which RabbitMQ 4.4 delays a
 
 const unreadable = "its headers cannot be read: a table is nested too deeply, or has too many entries"
 
-// refuse parks a message.
 func (r *rules) refuse(l letter, now time.Time, why error) letter {
 	l.action, l.reason = park, strings.TrimPrefix(why.Error(), "delayer: ")
 	l.trip = r.returning(l.Delivery, now, l.reason, false)

@@ -84,7 +84,6 @@ func (f *queueFlags) with(ctx context.Context, do func(*undelivered.Client) erro
 	return err
 }
 
-// selects reports whether the flags select a message.
 func (f *queueFlags) selects(m *undelivered.Kept) bool {
 	exchange, key, known := m.Published()
 	if f.Exchange != nil && (!known || exchange != *f.Exchange) {

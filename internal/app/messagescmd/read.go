@@ -21,7 +21,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
-// listCmd is `delayer messages list`.
 type listCmd struct {
 	queueFlags
 	cli.Format
@@ -36,7 +35,6 @@ func (c *listCmd) Validate() error {
 	return c.queueFlags.Validate()
 }
 
-// A listing is what list --output json writes.
 type listing struct {
 	Queue    string         `json:"queue"`
 	Total    int            `json:"total"`
@@ -122,7 +120,6 @@ func parkedTable(list []kept.Message) *cli.Table {
 	return t
 }
 
-// showCmd is `delayer messages show`.
 type showCmd struct {
 	queueFlags
 	cli.Format
@@ -133,7 +130,6 @@ func (c *showCmd) Help() string {
 	return "The oldest of the selected messages is shown. Without --id, --key or --exchange that is the first of the queue."
 }
 
-// A showing is what show --output json writes.
 type showing struct {
 	Queue    string     `json:"queue"`
 	Total    int        `json:"total"`
@@ -174,7 +170,6 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 	})
 }
 
-// page is a message for people.
 func page(all showing) string {
 	var b strings.Builder
 	m, now := all.Message, time.Now()
@@ -222,7 +217,6 @@ func page(all showing) string {
 	return b.String()
 }
 
-// section lists values by name, if there are any.
 func section(b *strings.Builder, title string, values map[string]any) {
 	if len(values) == 0 {
 		return
@@ -256,7 +250,6 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(cli.Plain(strings.TrimSuffix(text, "\n"), "\n\t"), "\n", "\n  ") + "\n"
 }
 
-// exportCmd is `delayer messages export`.
 type exportCmd struct {
 	queueFlags
 	Out string `predictor:"file" placeholder:"FILE" help:"Write to this new file instead of standard output."`

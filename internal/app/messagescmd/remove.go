@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
-// retryCmd is `delayer messages retry`.
 type retryCmd struct {
 	queueFlags
 	cli.Format
@@ -165,7 +164,6 @@ func (r *retrial) report(out io.Writer) error {
 	return err
 }
 
-// purgeCmd is `delayer messages purge`.
 type purgeCmd struct {
 	queueFlags
 	cli.Format

@@ -83,7 +83,6 @@ func (f *commonFlags) reach(ctx context.Context) (*session, error) {
 	return m, m.api.Reachable(ctx)
 }
 
-// connect is reach with a connection to the broker.
 func (f *commonFlags) connect(ctx context.Context) (*session, error) {
 	ctx, cancel := f.Within(ctx)
 	defer cancel()

@@ -51,7 +51,6 @@ func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// runCmd is `delayer outbox run`.
 type runCmd struct {
 	postgresFlags
 	service.Flags
@@ -110,7 +109,6 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 	return nil
 }
 
-// migrateCmd is `delayer outbox migrate`.
 type migrateCmd struct{ postgresFlags }
 
 // Run migrates.
@@ -127,7 +125,6 @@ func (c *migrateCmd) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// statusCmd is `delayer outbox status`.
 type statusCmd struct {
 	postgresFlags
 	cli.Format

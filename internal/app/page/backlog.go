@@ -263,7 +263,6 @@ type job struct {
 // Sending tells retry from delete.
 func (j job) Sending() bool { return j.Action == "retry" }
 
-// last is the last job, or nil.
 func (b *Backlog) last() *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()

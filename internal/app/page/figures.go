@@ -125,7 +125,6 @@ type question[T any] struct {
 	next time.Time // when it may be asked again
 }
 
-// A reading is what is known.
 type reading[T any] struct {
 	Value T
 	reply

@@ -41,7 +41,6 @@ type deliveries struct {
 	Panels []panel
 }
 
-// A worker is what is at work for a backend.
 type worker struct {
 	Backend string
 	Text    string
@@ -155,7 +154,6 @@ func facts(s status.Status, rates *deliveries) []fact {
 	return list
 }
 
-// waitingFact is how many wait.
 func waitingFact(s status.Status) fact {
 	f := fact{Name: "waiting", Value: "unknown", Note: "not all of it can be counted"}
 	if s.Waiting != nil {

@@ -169,10 +169,8 @@ func (p *Page) show(w http.ResponseWriter, status int, name string, f frame) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// A problem is why something was not done.
 type problem struct{ Text string }
 
-// fail answers that something is not possible.
 func (p *Page) fail(w http.ResponseWriter, v *visitor, status int, format string, args ...any) {
 	p.show(w, status, "problem", frame{Title: http.StatusText(status), Visitor: v, Content: problem{Text: fmt.Sprintf(format, args...)}})
 }

@@ -174,7 +174,6 @@ func perSecond(v float64) string {
 	return format.Thousands(int(math.Round(v)))
 }
 
-// brief is a duration with two or three digits and one unit.
 func brief(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -230,7 +229,6 @@ func when(t, now time.Time) template.HTML {
 	return stamp(t, whenLayout) + ", " + template.HTML(cli.Ago(t, now))
 }
 
-// stretch is a stretch of time.
 func stretch(from, to, now time.Time) template.HTML {
 	return template.HTML(cli.StretchBy(from, to, now, func(t, near time.Time, layout string) string {
 		return string(dated(t, near, layout))

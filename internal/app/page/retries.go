@@ -39,7 +39,6 @@ func NewRetries(cfg backend.Config) (*Retries, error) {
 	return &Retries{managed: cfg.Management != "", queues: &question[retried]{ask: ask, now: time.Now}}, nil
 }
 
-// retriesView is the page.
 type retriesView struct {
 	reading[retried]
 	Managed bool

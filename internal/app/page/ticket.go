@@ -109,7 +109,6 @@ type change struct {
 	New           delayer.Ticket
 }
 
-// action names a change.
 func (c change) action() string {
 	if c.Later {
 		return "postpone"

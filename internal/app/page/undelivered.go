@@ -69,7 +69,6 @@ func (p *Page) queue(w http.ResponseWriter, r *http.Request, v *visitor) (string
 	return "", false
 }
 
-// listing is what a queue holds.
 type listing struct {
 	Queue    string
 	Find     string  // a text that messages must have; "": all are meant
@@ -137,12 +136,10 @@ func (p *Page) list(w http.ResponseWriter, r *http.Request, v *visitor) {
 	p.show(w, http.StatusOK, "queue", frame{Title: queue, At: undeliveredPath, Visitor: v, Selects: v.Act, Content: l})
 }
 
-// unread answers that a queue cannot be read.
 func (p *Page) unread(w http.ResponseWriter, v *visitor, queue string, err error) {
 	p.fail(w, v, http.StatusServiceUnavailable, "The queue %q cannot be read: %v.", queue, err)
 }
 
-// one is a message as it is shown.
 type one struct {
 	*item
 	Whole          kept.Whole
@@ -206,7 +203,6 @@ func readable(body []byte) (text, form string, cut bool) {
 	return hex.Dump(body), "bytes", cut
 }
 
-// An order is what somebody wants done.
 type order struct {
 	Action, Queue string
 	Delay         string

@@ -17,7 +17,6 @@ import (
 
 const waitingPath = "/page/waiting"
 
-// waiting is the page of what waits.
 type waiting struct {
 	look
 	Facts   []fact
@@ -26,7 +25,6 @@ type waiting struct {
 	Tickets bool // there are such
 }
 
-// A waitingPart is what waits in a backend.
 type waitingPart struct {
 	Backend, Says string
 	Head          string // of the first column
@@ -34,7 +32,6 @@ type waitingPart struct {
 	Rows          []waitingRow
 }
 
-// A waitingRow is a queue.
 type waitingRow struct {
 	What            template.HTML
 	When, Queue     string

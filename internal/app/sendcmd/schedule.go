@@ -170,7 +170,6 @@ func (c *Postpone) Run(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// A moment is a time on the command line.
 type moment struct{ time.Time }
 
 // UnmarshalText reads a time with its zone, or one of this machine's zone.

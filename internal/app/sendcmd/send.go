@@ -34,7 +34,6 @@ type Send struct {
 	cli.Format
 }
 
-// sent is what send says.
 type sent struct {
 	Bytes       int    `json:"bytes"`
 	Destination string `json:"destination"`
@@ -113,7 +112,6 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 	return said, err
 }
 
-// headers are those of the flags.
 func (c *Send) headers() (amqp091.Table, error) {
 	headers := amqp091.Table{}
 	for _, text := range c.Header {

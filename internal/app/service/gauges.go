@@ -35,7 +35,6 @@ type Gauges struct {
 	last []prometheus.Metric
 }
 
-// newGauges returns gauges that are asked for until ctx ends, or Close.
 func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) ([]prometheus.Metric, error), descs ...*prometheus.Desc) *Gauges {
 	ctx, stop := context.WithCancel(ctx)
 	g := &Gauges{descs: descs, stop: stop, done: make(chan struct{})}

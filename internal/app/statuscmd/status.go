@@ -119,7 +119,6 @@ func (c *Command) look(ctx context.Context, r *status.Reader, out io.Writer) err
 	return nil
 }
 
-// show writes a status.
 func (c *Command) show(out io.Writer, s status.Status) (err error) {
 	switch {
 	case c.Output == "json" && c.Watch:

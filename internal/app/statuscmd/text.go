@@ -90,7 +90,6 @@ func (v view) leaves(q status.Queue) string {
 	return remarks.Wait(q)
 }
 
-// controllers says who is at work in a backend that needs controllers.
 func (v view) controllers(b *strings.Builder, one status.Backend) {
 	if one.Controllers == nil {
 		return
@@ -181,7 +180,6 @@ func (v view) due(b *strings.Builder, one status.Backend) {
 	v.bars(b, []string{"DUE"}, most, rows)
 }
 
-// A view says how a status is shown.
 type view struct {
 	width int  // of the terminal
 	all   bool // empty queues too

@@ -83,7 +83,6 @@ func (c *receiver) renew(ctx context.Context) error {
 	return err
 }
 
-// collect consumes the queue of unroutable messages, if there is one.
 func (c *receiver) collect(ctx context.Context, urls []string, queue string) (err error) {
 	if queue == "" {
 		return nil

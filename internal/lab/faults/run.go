@@ -195,7 +195,6 @@ func (r *Run) once() {
 	}
 }
 
-// change cancels or postpones a message, or does nothing with it, in turn.
 func (r *Run) change(id int, turn int64, ticket delayer.Ticket) {
 	switch {
 	case turn < areCancelled:

@@ -128,7 +128,6 @@ func (t *Totals) slow(p promises) (lines []string) {
 	return lines
 }
 
-// outage is the longest time without a confirm between two times.
 func outage(messages []course, began, ended time.Duration) (longest time.Duration) {
 	confirms := []time.Duration{began, ended}
 	for _, m := range messages {

@@ -164,7 +164,6 @@ func (b *Broker) awaitReady(ctx context.Context) (about, error) {
 	}
 }
 
-// handshake opens and closes a connection.
 func handshake(ctx context.Context, address string) (about, error) {
 	conn, err := amqpclient.Dial(ctx, address, connectionName)
 	if err != nil {

@@ -58,7 +58,6 @@ func (b bounds) width() time.Duration { return b.hi - b.lo }
 
 func (b bounds) middle() time.Duration { return b.lo + b.width()/2 }
 
-// A turn is what the next question is for.
 type turn int
 
 const (

@@ -255,7 +255,6 @@ func (d *Destinations) refresh(ctx context.Context) {
 	}
 }
 
-// busy returns the routes for which messages wait.
 func (d *Destinations) busy() []*Route {
 	var busy []*Route
 	now := d.now()

@@ -34,7 +34,6 @@ const (
 
 var outcomes = [...]delayer.Outcome{keep: delayer.KeptUnroutable, wait: delayer.SentBack, send: delayer.SentOn}
 
-// A letter is a message that is being settled.
 type letter struct {
 	*amqp091.Delivery
 	envelope  message.Envelope

@@ -87,7 +87,6 @@ func (l *Links[L]) Keys(ctx context.Context, route []L, words, room int) ([]any,
 	return keys, nil
 }
 
-// prepare declares, in one call, the links of a route that are not declared yet.
 func (l *Links[L]) prepare(ctx context.Context, table []edge, route []L, words int) error {
 	select {
 	case l.declaring <- struct{}{}:

@@ -122,7 +122,6 @@ func (l Live) declare(ctx context.Context, p topology.Plan) error {
 	return broker.Explain("declare", l.backend, object, err)
 }
 
-// located is an error with the object that it is about.
 type located struct {
 	object string
 	err    error

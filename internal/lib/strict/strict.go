@@ -101,7 +101,6 @@ func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, e
 	return nil, nil
 }
 
-// keys lists the yaml keys of a struct with the types of their values.
 func keys(t reflect.Type) (names []string, types map[string]reflect.Type) {
 	types = map[string]reflect.Type{}
 	for i := range t.NumField() {

@@ -150,7 +150,6 @@ func (q Queues) needs(k link, words int) topology.Plan {
 	return topology.Plan{Bindings: []topology.Binding{binding}}
 }
 
-// strategy implements [engine.Strategy].
 type strategy struct {
 	*keeper.Links[link]
 	queues Queues

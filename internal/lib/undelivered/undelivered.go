@@ -144,10 +144,8 @@ func (b *Client) count(ctx context.Context, queue string) (int, error) {
 	}
 }
 
-// slowFor is how long to wait until a queue that was slow is asked again.
 const slowFor = 50 * time.Millisecond
 
-// explain names the queue, and what to do if it does not exist.
 func (b *Client) explain(op, queue string, err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,6 @@ type controller struct {
 	running sync.WaitGroup
 }
 
-// start starts a controller; close ends it.
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (*controller, error) {
 	session, err := settle.Connect(ctx, s, e, nil, 1)
 	if err != nil {
@@ -45,7 +44,6 @@ func (c *controller) close() {
 	c.session.Close(&c.running)
 }
 
-// channelLost declares the topology again: the intake may be gone.
 func (c *controller) channelLost(ctx context.Context, err error) {
 	c.session.Log.Warn("the controller lost its channel", "queue", c.wheel.names.intake(), "error", err)
 	c.session.Redeclare(ctx)

@@ -52,7 +52,6 @@ type item[T any] struct {
 	message T
 }
 
-// items implements heap.Interface.
 type items[T any] []item[T]
 
 func (s items[T]) Len() int           { return len(s) }

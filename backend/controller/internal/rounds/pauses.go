@@ -37,7 +37,6 @@ type pauses struct {
 
 func newPauses() *pauses { return &pauses{of: map[string]*pause{}} }
 
-// A pause is that of one destination.
 type pause struct {
 	lasts   time.Duration
 	until   time.Time

@@ -56,7 +56,6 @@ func badConfig(field, format string, args ...any) error {
 	return engine.ConfigError("controller."+field, fmt.Errorf(format, args...), "")
 }
 
-// ttl is how long the queue of a level holds a message.
 func (s schedule) ttl(level int) time.Duration { return s.tick << level }
 
 // Steps that are no level.

@@ -34,7 +34,6 @@ func (p *pulse) count() int {
 	return p.pauses
 }
 
-// run beats until ctx ends.
 func (p *pulse) run(ctx context.Context) {
 	beat := time.NewTicker(pulseEvery)
 	defer beat.Stop()

@@ -32,7 +32,6 @@ func (c *clock) isClosed() bool {
 	}
 }
 
-// now is this moment.
 func (c *clock) now() wheel.Now {
 	at := time.Now()
 	now := wheel.Now{Mono: stamp.Reading(at), Wall: c.wall(at)}

@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-// A controller is a candidate for the lead.
 type controller struct {
 	wheel   *Wheel
 	session *settle.Session
@@ -24,7 +23,6 @@ type controller struct {
 	running sync.WaitGroup
 }
 
-// start starts a controller. After an error it does not run.
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
 	gate := broker.NewGate()
 	session, err := settle.Connect(ctx, s, e, gate, len(wheel.Default().Slots())+1)
@@ -49,7 +47,6 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// run serves one tenure after the other, until ctx ends.
 func (c *controller) run(ctx context.Context) {
 	pause := firstPause
 	for {

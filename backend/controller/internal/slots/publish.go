@@ -31,7 +31,6 @@ type flight struct {
 	shares  bool        // a channel with those to other destinations
 }
 
-// A posted message is to be submitted.
 type posted struct {
 	msg    broker.Publishing
 	flight *flight
@@ -116,7 +115,6 @@ func (t *tenure) Deliver(m *wheel.Message) {
 	t.post(&t.posted, msg, f)
 }
 
-// deliver takes the steps that it needs.
 func (t *tenure) deliver(c *carried) {
 	t.fly(c, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, *c.message, c.wheel.To) })
 }
@@ -140,7 +138,6 @@ func (t *tenure) Move(m *wheel.Message, to wheel.Turn, within time.Duration) {
 	t.post(&t.later, msg, &flight{carried: c, sealed: msg.Message, to: &to, slot: t.names.queue(s)}) // what is due goes first
 }
 
-// round tells the observer.
 func (t *tenure) round(to wheel.Turn, err error) {
 	if round := t.session.Observer.Round; round != nil && err == nil {
 		round(delayer.RoundEvent{Backend: t.session.Backend, Wait: t.wheel.wheel[to.Level].Width})
@@ -221,7 +218,6 @@ func (t *tenure) fly(c *carried, publish func(ctx context.Context) error) {
 	})
 }
 
-// beside publishes something in a goroutine of its own.
 func (t *tenure) beside(within time.Duration, publish func(ctx context.Context) error, done func(error)) {
 	t.flying.Go(func() {
 		ctx, cancel := context.WithTimeout(t.publish, within)

@@ -155,7 +155,6 @@ func (q *queue) release() {
 	}
 }
 
-// verify returns once the channel has answered.
 func (q *queue) verify() error {
 	const wholeChannel, noSize = false, 0
 	return q.channel.Qos(max(1, granted(q.prefetch)), noSize, wholeChannel) // for consumers to come

@@ -92,7 +92,6 @@ func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
 	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + t.id, Kind: kind, Cause: cause}
 }
 
-// read reads a ticket.
 func (d *Delayer) read(op string, text delayer.Ticket) (ticket, error) {
 	t, err := d.tickets.read(text)
 	if err != nil {
@@ -144,7 +143,6 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel
 	}
 }
 
-// attempt writes the change once.
 func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, dueNext func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
 	now, err := d.time(ctx, op)
 	if err != nil {

@@ -88,7 +88,6 @@ func (c *controller) serve(ctx context.Context) error {
 	return context.Cause(t.ctx)
 }
 
-// tick ticks until the tenure ends.
 func (t *tenure) tick() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

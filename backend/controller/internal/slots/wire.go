@@ -61,7 +61,6 @@ type carried struct {
 
 func carriedBy(m *wheel.Message) *carried { return m.Body.(*carried) }
 
-// read reads a delivery.
 func read(d *amqp091.Delivery) *carried {
 	c := &carried{tag: d.DeliveryTag}
 	c.wheel.Body, c.wheel.Again = c, d.Redelivered

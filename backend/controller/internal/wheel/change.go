@@ -108,7 +108,6 @@ func (m *Machine) unlearn(msg *Message) {
 	}
 }
 
-// dropped acknowledges a message that was dropped.
 func (m *Machine) dropped(now Now, msg *Message) bool {
 	if msg.Kind != User || !msg.Ticket || msg.decided {
 		return false

@@ -79,7 +79,6 @@ func (n Now) reckon(left time.Duration) brokertime.Due {
 	return brokertime.Due(ceilMillis(n.Clock.From.Add(left)))
 }
 
-// ceilMillis is a time in ms, rounded up.
 func ceilMillis(t time.Time) int64 {
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		return t.UnixMilli() + 1

@@ -207,7 +207,6 @@ func (m *Machine) Stored(now Now, msg *Message, o Outcome) {
 	}
 }
 
-// done acknowledges a message.
 func (m *Machine) done(now Now, msg *Message) {
 	v := msg.visit
 	v.acks.Done(msg.tag, now.Mono)
@@ -243,7 +242,6 @@ func (m *Machine) moved(now Now, msg *Message) {
 	}
 }
 
-// again goes on with a message that has waited.
 func (m *Machine) again(now Now, msg *Message) {
 	if msg.Kind == User && msg.decided {
 		m.deliver(now, msg)

@@ -145,7 +145,6 @@ func (a *API) scan(ctx context.Context, into any, path ...string) error {
 	return a.client.Get(ctx, management.Request{Op: op, Path: management.Path(path...)}, into)
 }
 
-// apiExchange is an exchange as the API shows it.
 type apiExchange struct {
 	Exchange
 	Arguments management.Arguments `json:"arguments"`

@@ -57,7 +57,6 @@ type decoder struct {
 	err  error
 }
 
-// take returns the next n bytes, or nil if there are fewer.
 func (d *decoder) take(n uint32) []byte {
 	if d.err == nil && uint64(n) > uint64(len(d.rest)) {
 		d.err = errors.New("they end too early")
@@ -70,7 +69,6 @@ func (d *decoder) take(n uint32) []byte {
 	return taken
 }
 
-// number reads a number, as long as its type.
 func number[T any](d *decoder) (v T) {
 	if taken := d.take(uint32(binary.Size(v))); taken != nil { //nolint:gosec // at most 8
 		_, d.err = binary.Decode(taken, binary.BigEndian, &v)

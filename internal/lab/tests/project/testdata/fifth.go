@@ -30,7 +30,6 @@ func About() delayer.About {
 	return delayer.About{Deaths: true}
 }
 
-// strategy implements [engine.Strategy].
 type strategy struct {
 	settings engine.Settings
 	limits   delayer.Limits
