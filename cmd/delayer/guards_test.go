@@ -126,7 +126,6 @@ func (g *guarded) policies(shown bool) {
 			want := map[string]string{"open": "unknown", "status": "unknown", "verify": "unknown", "page": "unknown"}
 			switch {
 			case user == "none":
-				want["open"] = "nothing"
 			case shown && harm:
 				want = map[string]string{"open": "found", "status": "found", "verify": "found", "page": "found"}
 			case shown:

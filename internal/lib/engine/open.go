@@ -116,10 +116,10 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 		conns = append(conns, conn)
 	}
 	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
-	if c.settings.management != nil {
-		if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
-			return nil, err
-		}
+	if c.settings.management == nil {
+		log.Info("it is not known whether policies make messages early or lose them: there is no address in management")
+	} else if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
+		return nil, err
 	}
 
 	e.running.Go(func() { e.keeper.Run(e.closing) })
