@@ -52,8 +52,10 @@ func run(ctx context.Context, args []string) error {
 	return roles[args[0]](ctx, c, args[1:])
 }
 
+// concurrency is how many orders a worker handles at once.
 const concurrency = 16
 
+// config is what every role reads from the environment.
 type config struct {
 	database string         // DATABASE_URL
 	delayer  backend.Config // DELAYER_URL, DELAYER_BACKEND, …

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/outbox"
 )
 
+// save stands for the service that accepts orders.
 func save(ctx context.Context, c config, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("save: want the number of orders, not %q", args)
@@ -58,6 +59,7 @@ func enqueue(ctx context.Context, tx pgx.Tx, queue string, id int64) error {
 	})
 }
 
+// relay publishes messages of committed orders until ctx ends. Several may run.
 func relay(ctx context.Context, c config, _ []string) error {
 	pool, err := c.pool(ctx)
 	if err != nil {

@@ -136,11 +136,13 @@ type order struct {
 	state    string
 }
 
+// orderID reads the key that a message carries.
 func orderID(m amqp091.Delivery) (int64, error) {
 	id, err := strconv.ParseInt(string(m.Body), 10, 64)
 	return id, retry.Permanent(err)
 }
 
+// loadOrder loads an order. A missing order is a permanent error.
 func loadOrder(ctx context.Context, tx pgx.Tx, id int64) (order, error) {
 	o := order{id: id}
 	err := tx.QueryRow(ctx, "SELECT customer, state FROM orders WHERE id = $1", id).Scan(&o.customer, &o.state)

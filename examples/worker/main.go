@@ -72,6 +72,7 @@ func serveMetrics() delayer.Observer {
 	return m.Observer()
 }
 
+// declare declares the queue. A service has its own by then.
 func declare(url string) error {
 	conn, err := amqp091.Dial(url)
 	if err != nil {

@@ -117,7 +117,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	}
 	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
 	if c.settings.management == nil {
-		log.Info("it is not known whether policies make messages early or lose them: there is no address in management")
+		log.Info("nobody looks for policies that do harm: that needs the address of the management API (management)")
 	} else if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
 		return nil, err
 	}
