@@ -23,6 +23,9 @@ import (
 const upgraded = "-rabbit forced_feature_flags_on_init " +
 	"[quorum_queue,implicit_default_bindings,virtual_host_metadata,maintenance_mode_status,user_limits]"
 
+// often makes the management API tell soon what has changed.
+const often = " -rabbit collect_statistics_interval 250 quorum_tick_interval 250"
+
 // guarded are a broker and those who ask it.
 type guarded struct {
 	*rabbittest.Rig
@@ -38,7 +41,7 @@ func TestGuards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := rabbittest.Own(t, rabbit.Options{Plugins: []string{"rabbitmq_management"}, Config: config, Args: upgraded})
+			b := rabbittest.Own(t, rabbit.Options{Plugins: []string{"rabbitmq_management"}, Config: config, Args: upgraded + often})
 			g := guarded{rabbittest.NewRig(t, b), map[string]string{"none": "", "administrator": b.Management(), "monitoring": monitor(t, b)}}
 			shown := config == "" || b.Version() >= "4.3" // which tells what policies set in any case
 			if b.Version()[:4] == "3.10" {

@@ -25,7 +25,7 @@ func TestDial_Errors(t *testing.T) {
 		change(u)
 		return u.String()
 	}
-	refused := with(func(u *url.URL) { u.User = url.UserPassword("guest", "hunter2") })
+	refused := with(func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") })
 	for name, c := range map[string]struct {
 		url  string
 		kind error
