@@ -132,7 +132,7 @@ func TestImports(t *testing.T) {
 
 // startBrokers are the folders whose tests may start brokers and databases: nobody's module counts
 // what they import.
-var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples", "backend/controller/internal/simulator"}
+var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples", "backend/controller/internal/simulator", "backend/controller/internal/logwheel"}
 
 // TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those
 // that start a broker would bring docker into the go.sum of our users.

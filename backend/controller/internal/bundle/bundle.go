@@ -1,0 +1,216 @@
+// Package bundle has the unit in which messages wait: a bundle of records, which is the body of one
+// AMQP message. Publishers write bundles to the log, the leader writes them to the log and to
+// slots. The package is pure, and what it reads may have been written by anybody.
+//
+//	magic     2 bytes
+//	version   1 byte
+//	place     1 byte: the log, or a slot
+//	writer    length and bytes
+//	number    uvarint
+//	turn      of a slot: level, 1 byte, and number, varint
+//	count     uvarint, of records
+//	records   see record.go
+//	checksum  4 bytes, CRC-32C of all before it
+package bundle
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+const (
+	// MaxSize is how large a bundle of several records may be, in bytes. A bundle of one may be as
+	// large as a message.
+	MaxSize = 64 << 10
+	// LoneSize is the size from which a record is a bundle of its own: others need not wait until
+	// it is written.
+	LoneSize = 16 << 10
+
+	magic0, magic1 = 0xd7, 'B'
+	version        = 1
+	checksumSize   = 4
+	maxWriter      = 64
+	// overhead is the size of a bundle without records, at most.
+	overhead = 4 + 1 + maxWriter + 1 + 4*binary.MaxVarintLen64 + checksumSize
+)
+
+// ContentType is that of an AMQP message whose body is a bundle.
+const ContentType = "application/x-delayer-bundle"
+
+// A Turn is the time for which a slot serves: Number widths of its level after 1970, for one width.
+type Turn struct {
+	Level  int
+	Number int64
+}
+
+// A Bundle is a list of records, in the order in which they were written. In a slot they are sorted
+// by their due times.
+type Bundle struct {
+	Writer  string // the process, or the tenure, that wrote it
+	Number  uint64 // which of that writer's it is
+	InSlot  bool
+	Turn    Turn // of the slot
+	Records []Record
+}
+
+// Why bytes are no bundle.
+var (
+	ErrForeign  = errors.New("it does not begin as a bundle does")
+	ErrCut      = errors.New("it is cut short, or too long")
+	ErrChecksum = errors.New("its checksum is wrong")
+	ErrRecord   = errors.New("it has an impossible record")
+	ErrOrder    = errors.New("its records are not sorted by their due times")
+	ErrSize     = errors.New("it is too large")
+	// ErrNewer is for a bundle of a later version, which must be left for who can read it.
+	ErrNewer = errors.New("it was written by a later version of Delayer")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Append appends the bytes of a bundle to a buffer.
+func (b *Bundle) Append(to []byte) []byte {
+	begin := len(to)
+	to = append(to, magic0, magic1, version, 0)
+	if b.InSlot {
+		to[begin+3] = 1
+	}
+	to = appendText(to, b.Writer)
+	to = binary.AppendUvarint(to, b.Number)
+	if b.InSlot {
+		to = append(to, byte(b.Turn.Level))
+		to = binary.AppendVarint(to, b.Turn.Number)
+	}
+	to = binary.AppendUvarint(to, uint64(len(b.Records)))
+	var last brokertime.Due
+	for i := range b.Records {
+		to = b.Records[i].append(to, last, b.InSlot)
+		last = b.Records[i].Due
+	}
+	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
+}
+
+// Fits reports whether a record of so many bytes may follow others of so many in a bundle.
+func Fits(others, size int) bool { return others == 0 || others+size+overhead <= MaxSize }
+
+// Read reads the bytes of a bundle. What the records hold shares these bytes. An error is one of
+// those above.
+func Read(from []byte) (*Bundle, error) {
+	switch {
+	case len(from) < 3 || from[0] != magic0 || from[1] != magic1:
+		return nil, ErrForeign
+	case len(from) < 4+checksumSize:
+		return nil, ErrCut
+	}
+	r := reader{left: from[4 : len(from)-checksumSize]}
+	sum := binary.BigEndian.Uint32(from[len(from)-checksumSize:])
+	switch {
+	case crc32.Checksum(from[:len(from)-checksumSize], castagnoli) != sum:
+		return nil, ErrChecksum
+	case from[2] > version:
+		return nil, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], version)
+	case from[2] != version || from[3] > 1:
+		return nil, ErrForeign
+	}
+	b := &Bundle{InSlot: from[3] == 1}
+	b.Writer, b.Number = r.text(maxWriter), r.uvarint()
+	if b.InSlot {
+		b.Turn = Turn{int(r.byte()), r.varint()}
+	}
+	count := r.uvarint()
+	switch {
+	case count > 1 && len(from) > MaxSize:
+		return nil, ErrSize
+	case count == 0 || count > uint64(len(r.left)/minRecord):
+		return nil, ErrCut
+	}
+	b.Records = make([]Record, count)
+	var last brokertime.Due
+	for i := range b.Records {
+		if !b.Records[i].read(&r, last, b.InSlot) {
+			return nil, ErrRecord
+		}
+		if b.InSlot && b.Records[i].Due < last {
+			return nil, ErrOrder
+		}
+		last = b.Records[i].Due
+	}
+	if len(r.left) > 0 {
+		return nil, ErrCut
+	}
+	return b, nil
+}
+
+// A reader reads values one after the other. Once one is missing, left is nil and all that follow
+// are zero.
+type reader struct {
+	left []byte
+	to   string // the destination of the last record: many have the same
+}
+
+func (r *reader) bytes(size uint64) []byte {
+	if size > uint64(len(r.left)) {
+		r.left = nil
+		return nil
+	}
+	value := r.left[:size:size]
+	r.left = r.left[size:]
+	return value
+}
+
+func (r *reader) byte() byte {
+	if b := r.bytes(1); len(b) == 1 {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) uvarint() uint64 {
+	value, size := binary.Uvarint(r.left)
+	if size <= 0 {
+		r.left = nil
+		return 0
+	}
+	r.left = r.left[size:]
+	return value
+}
+
+func (r *reader) varint() int64 {
+	value, size := binary.Varint(r.left)
+	if size <= 0 {
+		r.left = nil
+		return 0
+	}
+	r.left = r.left[size:]
+	return value
+}
+
+// text reads a text of at most so many bytes.
+func (r *reader) text(most uint64) string {
+	size := r.uvarint()
+	if size > most {
+		r.left = nil
+		return ""
+	}
+	return string(r.bytes(size))
+}
+
+// sameText is text for what is often the same as the last.
+func (r *reader) sameText(most uint64) string {
+	size := r.uvarint()
+	if size > most {
+		r.left = nil
+		return ""
+	}
+	if next := r.bytes(size); string(next) != r.to {
+		r.to = string(next)
+	}
+	return r.to
+}
+
+func appendText[T string | []byte](to []byte, text T) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
+}

@@ -1,0 +1,98 @@
+package leader
+
+import (
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// Now is a moment, by the clock of this process and what is known of the broker's.
+type Now struct {
+	Mono  time.Duration
+	Clock brokertime.Reading
+	Known bool
+}
+
+// An Event is something that has happened: one of the types below.
+type Event any
+
+type (
+	// Tick is that time has passed. It is always allowed.
+	Tick struct{}
+
+	// Delivered is a bundle that came out of a queue. Bundle is nil if it could not be read, for
+	// Err.
+	Delivered struct {
+		Queue  Queue
+		Tag    uint64
+		Again  bool // it has been delivered before
+		Bundle *bundle.Bundle
+		Err    error
+		Own    bool // this process wrote it: the clock of its Own times is that of Now.Mono
+	}
+
+	// Written answers a Write.
+	Written struct {
+		ID      uint64
+		Outcome Outcome
+	}
+
+	// Sent answers a Deliver or a Keep.
+	Sent struct {
+		Item    *Item
+		Outcome Outcome
+	}
+
+	// Released answers a Release: the consumer is gone, and what was acknowledged before is stored.
+	Released struct{ Queue Queue }
+)
+
+// An Outcome is what became of something that was published.
+type Outcome int
+
+// The outcomes.
+const (
+	Stored  Outcome = iota
+	Refused         // it is stored nowhere
+	Unknown         // it may be stored or not
+)
+
+// An Effect is something to be done: one of the types below. The shell does them in their order.
+// What is asked of a shell that has lost the log is not done.
+type Effect any
+
+type (
+	// Consume consumes a slot, with so many bundles unacknowledged at most. The log is consumed
+	// from the beginning.
+	Consume struct {
+		Queue    Queue
+		Prefetch int
+	}
+
+	// Release ends that, once all acknowledgements are stored. What is not acknowledged goes back.
+	Release struct{ Queue Queue }
+
+	// Ack acknowledges a bundle, or all of the queue's up to this one.
+	Ack struct {
+		Queue    Queue
+		Tag      uint64
+		Multiple bool
+	}
+
+	// Write publishes a bundle to the log or to a slot, on the channel that consumes the log.
+	Write struct {
+		ID     uint64 // also the number of the bundle
+		To     Queue
+		Bundle *bundle.Bundle
+	}
+
+	// Deliver publishes a message to its destination, on the connection of the log.
+	Deliver struct{ Item *Item }
+
+	// Keep publishes what is not ours to the unroutable queue, as it came.
+	Keep struct{ Item *Item }
+
+	// Surrender ends the tenure: the connection is closed.
+	Surrender struct{ Why string }
+)

@@ -1,0 +1,323 @@
+package leader
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// A run is what is gathered for one queue, to be written there together. It has messages or
+// changes: a bundle of changes stays in hand when those of messages are done with.
+type run struct {
+	target
+	items []*Item
+	bytes int
+	since time.Duration
+}
+
+// A target is where a run goes.
+type target struct {
+	queue   Queue
+	turn    bundle.Turn
+	changes bool
+}
+
+// A write is a bundle that is not confirmed.
+type write struct {
+	id        uint64
+	to        Queue
+	items     []*Item // none: it is a mark
+	since     time.Duration
+	abandoned bool // its items are written elsewhere
+}
+
+const (
+	// gatherFor is how long a run is gathered, gatherOpen one for a slot that is open.
+	gatherFor, gatherOpen = 500 * time.Millisecond, 50 * time.Millisecond
+	// gatherLog is how long records are gathered that go round through the log, since no slot
+	// takes them.
+	gatherLog = 2 * time.Second
+	// mostFlying is how many bundles for a queue may be unconfirmed. If a quorum queue has 32 of one
+	// channel that it has not stored, RabbitMQ soon stops reading the connection.
+	mostFlyingWrites = 16
+	// silentAfter is how long a queue may take to confirm a bundle, silentFor how long it is left
+	// alone then.
+	silentAfter, silentFor = 5 * time.Second, 10 * time.Second
+	// refusedFor is how long it is left alone after it has refused one.
+	refusedFor = time.Second
+)
+
+// gather adds a record to the run of its slot.
+func (l *Leader) gather(it *Item) {
+	if !l.now.Known {
+		l.afterwards(0, func() { l.gather(it) })
+		return
+	}
+	t := l.targetOf(it)
+	r := l.runs[t]
+	if r == nil {
+		r = &run{target: t, since: l.now.Mono}
+		l.runs[t] = r
+		l.flushes = append(l.flushes, r)
+	}
+	size := it.Size()
+	if t.queue != Log && !bundle.Fits(r.bytes, size) && l.flying[t.queue] < mostFlyingWrites && l.right(r) {
+		l.flushRun(r)
+		l.gather(it)
+		return
+	}
+	r.items = append(r.items, it)
+	r.bytes += size
+}
+
+// targetOf is where a record goes: the slot of its due time; if that does not answer, or is still
+// in use for an earlier turn, the one before it; and if there is none, the log once more. Changes
+// wait in memory then: nothing would tell that one is in the log again.
+func (l *Leader) targetOf(it *Item) target {
+	changes := it.Kind != bundle.Message
+	t := l.rings.place(l.now.Clock.Earliest, it.Due.Time())
+	if s := l.turnFor(it); s != nil {
+		t = s.turn
+	}
+	for t.Level > 0 && t.Number <= l.read[t.Level] { // that slot has been read
+		t = l.rings.at(t.Level-1, it.Due.Time())
+	}
+	for first := t; ; t.Number-- {
+		q := l.rings.Slot(t)
+		switch {
+		case l.usable(q, t) && (t == first || t.Number > l.read[t.Level]):
+			return target{q, t, changes}
+		case t.Number > l.read[t.Level] && first.Number-t.Number < int64(l.rings[t.Level].Slots):
+		case changes:
+			return target{l.rings.Slot(first), first, changes}
+		default:
+			return target{queue: Log}
+		}
+	}
+}
+
+// usable reports whether a slot may be written for a turn, now or in a moment.
+func (l *Leader) usable(q Queue, t bundle.Turn) bool {
+	s := l.slots[q]
+	brief := s != nil && (s.peeked || s.releasing) && t.Number > l.read[t.Level]
+	return l.silent[q] <= l.now.Mono && (brief || l.writable(q, t))
+}
+
+// writable reports whether a slot may be written for a turn: it is open for this turn, or will be.
+func (l *Leader) writable(q Queue, t bundle.Turn) bool {
+	switch s := l.slots[q]; {
+	case l.silent[q] > l.now.Mono:
+		return false
+	case s == nil:
+		return t.Number > l.read[t.Level]
+	default:
+		return s.open() && s.turn == t && q.Ring == 0
+	}
+}
+
+// right reports whether a run may be written where it goes. If that slot was opened meanwhile, all of
+// it must be of its turn: nobody looks for anything else there any more.
+func (l *Leader) right(r *run) bool {
+	if r.queue == Log {
+		return true
+	}
+	s := l.slots[r.queue]
+	return l.writable(r.queue, r.turn) && (s == nil || !slices.ContainsFunc(r.items, func(it *Item) bool { return l.turnFor(it) != s }))
+}
+
+// gathers reports whether something is being gathered for a queue.
+func (l *Leader) gathers(q Queue) bool {
+	return slices.ContainsFunc(l.flushes, func(r *run) bool { return r.queue == q })
+}
+
+// flushRuns writes the runs whose time has come: at once if what they have keeps away more.
+func (l *Leader) flushRuns() {
+	full := l.full(l.log) || slices.ContainsFunc(l.order, func(s *slot) bool { return s.open() && l.full(s.source) })
+	for _, r := range slices.Clone(l.flushes) {
+		if l.runs[r.target] != r {
+			continue // it is written meanwhile
+		}
+		within, age := gatherFor, l.now.Mono-r.since
+		switch s := l.slots[r.queue]; {
+		case r.queue == Log:
+			within = gatherLog
+		case full: // what is in hand keeps away what is behind it
+			within = 0
+		case s != nil:
+			within = gatherOpen
+		}
+		switch {
+		case age < within || l.flying[r.queue] >= mostFlyingWrites:
+		case l.right(r):
+			l.flushRun(r)
+		default:
+			if l.usable(r.queue, r.turn) && age > silentAfter { // it is not released, or tells nothing of its head
+				l.silent[r.queue] = l.now.Mono + silentFor
+			}
+			l.unlist(r)
+			for _, it := range r.items {
+				l.gather(it)
+			}
+			if again := l.runs[r.target]; again != nil {
+				again.since = r.since
+			}
+		}
+	}
+}
+
+func (l *Leader) unlist(r *run) {
+	delete(l.runs, r.target)
+	l.flushes = slices.DeleteFunc(l.flushes, func(other *run) bool { return other == r })
+}
+
+// flushRun writes a run, in as many bundles as it takes, or as may be unconfirmed.
+func (l *Leader) flushRun(r *run) {
+	l.unlist(r)
+	slices.SortStableFunc(r.items, func(a, b *Item) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
+	})
+	for rest := r.items; len(rest) > 0; {
+		if l.flying[r.queue] >= mostFlyingWrites {
+			later := &run{target: r.target, items: slices.Clone(rest), since: r.since}
+			for _, it := range rest {
+				later.bytes += it.Size()
+			}
+			l.runs[r.target], l.flushes = later, append(l.flushes, later)
+			return
+		}
+		n, bytes := 0, 0
+		for n < len(rest) && bundle.Fits(bytes, rest[n].Size()) {
+			bytes += rest[n].Size()
+			n++
+		}
+		b := &bundle.Bundle{InSlot: r.queue != Log, Turn: r.turn}
+		for _, it := range rest[:n] {
+			rec := it.Record
+			rec.Own = 0
+			b.Records = append(b.Records, rec)
+		}
+		l.write(r.queue, b, rest[:n:n])
+		rest = rest[n:]
+	}
+}
+
+// write writes a bundle.
+func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
+	l.number++
+	b.Writer, b.Number = l.cfg.Tenure, l.number
+	if s := l.slots[to]; s != nil {
+		if !s.consumed { // it was known to be empty
+			l.consume(s)
+		}
+		if len(items) > 0 {
+			s.awaits[l.number] = true
+		}
+	}
+	delete(l.empty, to)
+	l.writes[l.number] = &write{id: l.number, to: to, items: items, since: l.now.Mono}
+	l.flying[to]++
+	l.do(Write{l.number, to, b})
+	return l.number
+}
+
+// written notes what became of a bundle.
+func (l *Leader) written(e Written) {
+	w := l.writes[e.ID]
+	if w == nil {
+		return
+	}
+	delete(l.writes, e.ID)
+	if l.flying[w.to]--; l.flying[w.to] == 0 {
+		delete(l.flying, w.to)
+	}
+	if s := l.slots[w.to]; s != nil && s.tail == w.id {
+		s.tailed = l.now.Mono
+	}
+	switch {
+	case e.Outcome == Stored && !w.abandoned:
+		for _, it := range w.items {
+			l.storedItem(it)
+		}
+	case e.Outcome == Stored: // it is in void, and skipped when it comes
+	default:
+		delete(l.void, w.id)
+		if s := l.slots[w.to]; s != nil && s.tail == w.id {
+			s.tail = 0 // another is written
+		} else if s != nil {
+			delete(s.awaits, w.id)
+		}
+		if !w.abandoned {
+			l.silent[w.to] = max(l.silent[w.to], l.now.Mono+refusedFor)
+			l.again(w)
+		}
+	}
+}
+
+// storedItem notes that a record is in another bundle now.
+func (l *Leader) storedItem(it *Item) {
+	if e := it.entry; e != nil {
+		if it.Kind == bundle.Message {
+			e.item, e.done = nil, true
+		} else {
+			e.passing--
+		}
+		l.finishItem(it)
+		l.forget(e)
+		return
+	}
+	l.finishItem(it)
+}
+
+// again sends the records of a write elsewhere.
+func (l *Leader) again(w *write) {
+	for _, it := range w.items {
+		l.gather(it)
+	}
+	w.items = nil
+}
+
+// abandon finds writes that are not confirmed: their records go elsewhere. If such a bundle is
+// stored later it is skipped.
+func (l *Leader) abandon() {
+	var late []*write
+	for _, w := range l.writes {
+		if !w.abandoned && w.to != Log && len(w.items) > 0 && l.now.Mono-w.since > silentAfter {
+			late = append(late, w)
+		}
+	}
+	slices.SortFunc(late, func(a, b *write) int { return cmp.Compare(a.id, b.id) })
+	for _, w := range late {
+		w.abandoned = true
+		l.void[w.id] = true
+		l.silent[w.to] = l.now.Mono + silentFor
+	}
+	for _, w := range late {
+		l.again(w)
+	}
+}
+
+// move makes a message due at another time.
+func (l *Leader) move(it *Item, due brokertime.Due) {
+	it.held = false
+	it.Due, it.early = due, due
+	l.gather(it)
+}
+
+// postpone moves a message to the first of the times that Postpones of its ticket have given it. It
+// goes on from there to the next, so that each of the tickets that they returned can be used.
+func (l *Leader) postpone(it *Item) {
+	next := it.entry.next
+	for i, to := range next[1:] {
+		change := bundle.Record{Kind: bundle.Postpone, ID: it.ID, Due: next[i], Next: to, At: it.At}
+		for _, p := range it.parcels {
+			p.left++
+		}
+		l.Stats.Held++
+		l.Stats.Bytes += change.Size()
+		l.takeChange(&Item{Record: change, parcels: slices.Clone(it.parcels), made: true})
+	}
+	l.move(it, next[0])
+}

@@ -1,0 +1,243 @@
+// Package leader turns the wheel: it reads the log, writes slots, reads them shortly before their
+// turn, and delivers what is due. docs/wheel.md tells the protocol.
+//
+// A [Leader] is one tenure of one candidate, from when its channel on the log is open until that is
+// lost. It is pure: [Leader.Step] takes what has happened, with the time, and returns what is to be
+// done. So a simulator can run it against a model of a broker.
+package leader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/acks"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// Config is what a leader must know.
+type Config struct {
+	Rings  Rings
+	Tenure string // names this tenure, and no other ever
+	// Prefetch of the log, of a slot of the first ring, and of others: bundles in hand at a time.
+	PrefetchLog, Prefetch, PrefetchLong int
+}
+
+const (
+	// LogPrefetch is how many bundles of the log may be in hand, unless a Config says otherwise. It cannot change in a tenure:
+	// another consumer would be another leader.
+	LogPrefetch = 256
+
+	defaultPrefetch, defaultPrefetchLong = 256, 64
+
+	// near is how soon a record of the log is due that is held in memory, not written to a slot.
+	near = 2 * time.Second
+	// setClock is by how much the broker's clock may disagree with what was known of it, and setBack
+	// how much earlier it may show without that marks count no more.
+	setClock = 10 * time.Second
+	setBack  = 200 * time.Millisecond
+)
+
+// A Leader is one tenure. The zero value is not ready: use [New].
+type Leader struct {
+	cfg   Config
+	rings Rings
+	now   Now
+	out   []Effect
+
+	leading, over bool
+	began         time.Duration
+	told          Now           // when the broker's clock was last compared
+	heard         time.Duration // when the broker last answered anything that was published
+
+	log     *source
+	place   int64           // of the last record of the log
+	slots   map[Queue]*slot // that are consumed
+	order   []*slot         // the same, so that a run can be repeated
+	peeks   []Queue         // whose head is to be looked at,
+	peeking int             // and is being looked at
+	read    []int64         // by ring: the last turn that was opened
+	marks   marks
+
+	entries map[key]*entry
+	dropped map[key]time.Duration // that were dropped in earlier turns: until when that is remembered
+	waiting heap
+	waits   []*Item // due, and not certain yet, in the order in which they were due
+	tasks   []task
+	dests   map[string]*destination
+
+	runs    map[target]*run
+	flushes []*run // the same, the first begun first
+	writes  map[uint64]*write
+	number  uint64                  // of the last write
+	flying  map[Queue]int           // unconfirmed writes to a queue
+	silent  map[Queue]pause         // that have not confirmed one for long
+	void    map[uint64]bool         // bundles that were written elsewhere since
+	empty   map[Queue]time.Duration // slots in which nothing is: when that was found
+	recheck bool                    // something has come that may make certain what waits
+	Stats   Stats
+}
+
+type pause = time.Duration // until when, by Now.Mono
+
+// Stats tell what a leader holds, and has done.
+type Stats struct {
+	Held  int // records in memory
+	Bytes int // of them
+}
+
+// A key names a message at one of its due times: a change for another of them is not for this.
+type key struct {
+	id  string
+	due brokertime.Due
+}
+
+// New returns a leader. The log is consumed already. It leads when something comes from there.
+func New(cfg Config, now Now) *Leader {
+	cfg.PrefetchLog = cmp.Or(cfg.PrefetchLog, LogPrefetch)
+	cfg.Prefetch, cfg.PrefetchLong = cmp.Or(cfg.Prefetch, defaultPrefetch), cmp.Or(cfg.PrefetchLong, defaultPrefetchLong)
+	l := &Leader{
+		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now, log: &source{queue: Log, acks: acks.New(1)},
+		slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)), entries: map[key]*entry{},
+		dests: map[string]*destination{}, runs: map[target]*run{}, writes: map[uint64]*write{},
+		dropped: map[key]time.Duration{}, empty: map[Queue]time.Duration{}, flying: map[Queue]int{}, silent: map[Queue]pause{}, void: map[uint64]bool{},
+	}
+	l.marks.wrote = -markEvery
+	return l
+}
+
+// Leads reports whether this process turns the wheel.
+func (l *Leader) Leads() bool { return l.leading && !l.over }
+
+// Rests reports whether nothing is in hand, and nothing under way.
+func (l *Leader) Rests() bool {
+	for _, s := range l.order {
+		if s.inHand > 0 || s.releasing || s.peeked || !s.drained || s.items > 0 || len(s.kept)+len(s.awaits) > 0 {
+			return false
+		}
+	}
+	return l.Stats.Held+len(l.writes)+len(l.marks.sent)+len(l.peeks)+l.peeking+len(l.flushes)+len(l.tasks)+len(l.dests) == 0
+}
+
+// Step takes an event, and returns what is to be done, and when the next Tick is due at the latest.
+// The effects are valid until the next Step.
+func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
+	l.out = l.out[:0]
+	if l.over {
+		return nil, now.Mono + time.Hour
+	}
+	l.now = now
+	switch e := e.(type) {
+	case Delivered:
+		l.delivered(e)
+	case Written:
+		l.heard = now.Mono
+		l.written(e)
+	case Sent:
+		l.heard = now.Mono
+		l.sent(e)
+	case Released:
+		l.released(e.Queue)
+	case Tick:
+	}
+	next = l.tick()
+	return l.out, next
+}
+
+func (l *Leader) do(e Effect) { l.out = append(l.out, e) }
+
+func (l *Leader) surrender(why string) {
+	if !l.over {
+		l.over = true
+		l.do(Surrender{why})
+	}
+}
+
+// A source is a queue that is consumed.
+type source struct {
+	queue  Queue
+	acks   acks.Acks
+	inHand int           // bundles that are not finished
+	last   time.Duration // when one came, or was acknowledged
+}
+
+// A parcel is a bundle in hand. It is acknowledged when none of its records is left.
+type parcel struct {
+	from *source
+	tag  uint64
+	left int
+	kept int // of those, changes that are kept until the turn is over
+}
+
+// finish ends one record of a parcel.
+func (l *Leader) finish(p *parcel) {
+	if p.left--; p.left > 0 {
+		return
+	}
+	p.from.inHand--
+	p.from.last = l.now.Mono
+	p.from.acks.Done(p.tag, l.now.Mono)
+}
+
+// delivered takes a bundle.
+func (l *Leader) delivered(d Delivered) {
+	var s *slot
+	from := l.log
+	if d.Queue != Log {
+		if s = l.slots[d.Queue]; s == nil || s.releasing {
+			return // it goes back
+		}
+		from, s.missed = s.source, false
+		if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
+			delete(s.awaits, b.Number)
+		}
+	}
+	from.inHand++
+	from.last = l.now.Mono
+	p := &parcel{from: from, tag: d.Tag, left: 1}
+	if d.Queue == Log && !l.leading {
+		l.lead()
+	}
+	switch b := d.Bundle; {
+	case errors.Is(d.Err, bundle.ErrNewer):
+		l.surrender(fmt.Sprintf("a bundle cannot be read: %v", d.Err))
+	case b == nil:
+		l.do(Keep{&Item{parcels: []*parcel{p}, foreign: true, tag: d.Tag, queue: d.Queue}})
+	case b.Records[0].Kind == bundle.Mark:
+		l.marked(s, p, d)
+	case b.Writer == l.cfg.Tenure && l.void[b.Number]:
+		delete(l.void, b.Number)
+		l.finish(p)
+	case s != nil && s.peeked && !l.keeps(s, b):
+		return // its turn is far: it goes back
+	default:
+		p.left = len(b.Records)
+		for i := range b.Records {
+			l.take(&Item{Record: b.Records[i], parcels: []*parcel{p}, own: d.Own})
+		}
+	}
+}
+
+// lead begins to lead: what earlier leaders have left is looked for.
+func (l *Leader) lead() {
+	l.leading = true
+	l.peeks = l.rings.Slots()
+	l.marks.wrote = -markEvery
+}
+
+// Describe tells what is in hand, for a test that expects nothing.
+func (l *Leader) Describe() string {
+	var open []string
+	for _, s := range l.order {
+		open = append(open, fmt.Sprintf("%v turn %v: in hand %d, kept %d, items %d, drained %v, peeked %v, releasing %v, consumed %v, flying %d",
+			s.queue, s.turn, s.inHand, len(s.kept), s.items, s.drained, s.peeked, s.releasing, s.consumed, l.flying[s.queue]))
+	}
+	for _, r := range l.flushes {
+		open = append(open, fmt.Sprintf("run %+v of %d since %v, first %v %s due %d, read %v", r.target, len(r.items), l.now.Mono-r.since, r.items[0].Kind, r.items[0].ID, r.items[0].Due, l.read))
+	}
+	return fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, peeking %d, runs %d, tasks %d, dests %d, entries %d, waits %d\n%s",
+		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks), l.peeking, len(l.flushes), len(l.tasks), len(l.dests), len(l.entries), len(l.waits), strings.Join(open, "\n"))
+}

@@ -1,0 +1,133 @@
+package leader
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+)
+
+// makeRoom writes messages to slots that keep away what is behind them: those that fill a queue
+// before its mark has come, which is then before them, and those for destinations that do not
+// answer.
+func (l *Leader) makeRoom() {
+	stalled := func(from *source) bool { return l.full(from) && l.now.Mono-from.last >= slowTick }
+	if stalled(l.log) {
+		l.spill(l.log)
+	}
+	for _, s := range l.order {
+		if s.open() && len(s.kept) > l.most(s.source)/2 {
+			l.compact(s)
+		}
+		if s.open() && stalled(s.source) {
+			l.spill(s.source)
+		}
+	}
+}
+
+// most is how many bundles of a queue may be in hand.
+func (l *Leader) most(from *source) int {
+	switch from.queue.Ring {
+	case Log.Ring:
+		return l.cfg.PrefetchLog
+	case 0:
+		return l.cfg.Prefetch
+	}
+	return l.cfg.PrefetchLong
+}
+
+// full reports whether nothing more comes from a queue before something is acknowledged.
+func (l *Leader) full(from *source) bool {
+	return from.inHand+from.acks.Waiting() >= l.most(from)
+}
+
+// spill makes room in one queue.
+func (l *Leader) spill(from *source) {
+	of := func(p *parcel) bool { return p.from == from }
+	var all []*Item
+	for _, e := range l.entries {
+		if e.item != nil && slices.ContainsFunc(e.item.parcels, of) {
+			all = append(all, e.item)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Item) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
+	})
+	drained := from != l.log && l.slots[from.queue].drained
+	for _, it := range all {
+		switch {
+		case it.flying:
+			l.unpin(it)
+		case it.held && !drained:
+			it.held, it.entry.item, it.entry = false, nil, nil
+			l.gather(it)
+		}
+	}
+}
+
+// compact writes the changes of a turn to its slot again, in fewer bundles: they stay in hand, and
+// keep away what is behind them.
+func (l *Leader) compact(s *slot) {
+	const small = 64 // bytes of a change, about
+	var changed []*entry
+	for _, e := range s.entries {
+		if len(e.kept) > 0 {
+			changed = append(changed, e)
+		}
+	}
+	if fewer := 1 + len(changed)*small/bundle.MaxSize; 2*fewer > len(s.kept) {
+		return
+	}
+	for _, e := range changed {
+		for _, p := range e.kept {
+			p.kept--
+		}
+		for _, r := range e.changes() {
+			for _, p := range e.kept {
+				p.left++
+			}
+			l.Stats.Held++
+			l.Stats.Bytes += r.Size()
+			e.passing++
+			l.gather(&Item{Record: r, parcels: e.kept, entry: e})
+		}
+		for _, p := range e.kept {
+			l.finish(p)
+		}
+		e.kept = nil
+	}
+	s.kept = nil
+}
+
+// changes are the records that say what is known of an entry.
+func (e *entry) changes() []bundle.Record {
+	if e.drop {
+		return []bundle.Record{{Kind: bundle.Cancel, ID: e.key.id, Due: e.key.due}}
+	}
+	var all []bundle.Record
+	for _, next := range e.next {
+		all = append(all, bundle.Record{Kind: bundle.Postpone, ID: e.key.id, Due: e.key.due, Next: next})
+	}
+	return all
+}
+
+// ackWithin is how long what is done waits for what came before it.
+const ackWithin = 250 * time.Millisecond
+
+// flush acknowledges what is done.
+func (l *Leader) flush(from *source, all bool) {
+	if tag := from.acks.UpTo(); tag != 0 {
+		l.do(Ack{from.queue, tag, true})
+	}
+	if from.acks.Waiting() == 0 {
+		return
+	}
+	within := ackWithin
+	if all || l.full(from) {
+		within = -time.Hour
+	}
+	for _, tag := range from.acks.Overdue(l.now.Mono, within) {
+		l.do(Ack{from.queue, tag, false})
+	}
+}

@@ -1,0 +1,309 @@
+package leader
+
+import (
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/acks"
+)
+
+// A slot is one that is consumed: in its turn, or to look at its head.
+type slot struct {
+	*source
+	turn      bundle.Turn
+	peeked    bool         // only its head is wanted
+	reopen    *bundle.Turn // that is its turn: it is opened when it is released
+	consumed  bool         // otherwise it is known to be empty
+	releasing bool
+
+	tail    uint64          // the mark that was written behind what was in it
+	drained bool            // that has come back
+	tailed  time.Duration   // when it was stored
+	missed  bool            // it did not come back once
+	awaits  map[uint64]bool // bundles that were written since it was opened, and have not come back
+	kept    []*parcel       // changes, until the turn is over
+
+	until   time.Time // the end of the turn, or the latest due time of an entry
+	entries []*entry
+	items   int           // messages of this turn in hand, wherever they came from
+	done    time.Duration // when the last of those was finished
+}
+
+const (
+	// peeksAtOnce is how many slots are looked at together.
+	peeksAtOnce = 8
+	// outlives is how much older than a mark the last acknowledgement of a turn's messages must be.
+	outlives = 5 * time.Second
+)
+
+// turnOf returns the open slot of the first ring in whose turn something is due. What is over for
+// long is of the oldest. nil: its turn is not open.
+func (l *Leader) turnOf(due interface{ Time() time.Time }) *slot {
+	t := l.rings.at(0, due.Time())
+	if s := l.slots[l.rings.Slot(t)]; s != nil && s.turn == t && s.open() {
+		return s
+	}
+	for _, s := range l.order { // the oldest first
+		if s.queue.Ring == 0 && s.open() {
+			if t.Number < s.turn.Number || t.Number <= l.read[0] {
+				return s
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// turnFor is turnOf for a record: where something of the same message is, it belongs there.
+func (l *Leader) turnFor(it *Item) *slot {
+	if e := l.entries[key{it.ID, it.Due}]; e != nil && e.slot != nil && e.slot.open() {
+		return e.slot
+	}
+	return l.turnOf(it.Due)
+}
+
+func (s *slot) open() bool { return !s.peeked && !s.releasing }
+
+// add adds a slot to those that are consumed.
+func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
+	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]bool{}}
+	s.until = l.rings.end(t)
+	l.slots[q] = s
+	l.order = append(l.order, s)
+	slices.SortStableFunc(l.order, func(a, b *slot) int {
+		return l.rings.begin(a.turn).Compare(l.rings.begin(b.turn))
+	})
+	return s
+}
+
+// consume begins to consume a slot.
+func (l *Leader) consume(s *slot) {
+	prefetch := l.most(s.source)
+	if s.peeked {
+		prefetch = 1
+	}
+	s.consumed = true
+	l.do(Consume{s.queue, prefetch})
+}
+
+// writeTail writes the mark of a slot. It is stored behind all that this leader wrote before, and
+// what earlier leaders did.
+func (l *Leader) writeTail(s *slot) {
+	b := &bundle.Bundle{InSlot: true, Turn: s.turn, Records: []bundle.Record{{Kind: bundle.Mark}}}
+	s.tail = l.write(s.queue, b, nil)
+}
+
+// openTurns opens the slots whose turn has come.
+func (l *Leader) openTurns() {
+	for ring := range l.rings {
+		last := l.rings.at(ring, l.now.Clock.Latest.Add(l.rings[ring].Lead))
+		if l.read[ring] == 0 { // it begins to lead
+			l.read[ring] = l.rings.at(ring, l.now.Clock.Earliest).Number - 1
+		}
+		l.read[ring] = max(l.read[ring], last.Number-int64(l.rings[ring].Slots)) // each slot once
+		for l.read[ring] < last.Number {
+			l.read[ring]++
+			t := bundle.Turn{Level: ring, Number: l.read[ring]}
+			q := l.rings.Slot(t)
+			over := l.now.Clock.Earliest.Sub(l.rings.end(t)) > l.rings[ring].Linger
+			switch s := l.slots[q]; {
+			case s != nil && (s.peeked || s.releasing):
+				s.reopen = &t
+			case s != nil: // it is open for an earlier turn, and was not written for this
+			case over && l.knownEmpty(q):
+			default:
+				l.peeks = slices.DeleteFunc(l.peeks, func(p Queue) bool { return p == q })
+				l.open(q, t)
+			}
+		}
+	}
+}
+
+// open opens a slot for a turn. What this leader knows to be empty is not consumed.
+func (l *Leader) open(q Queue, t bundle.Turn) {
+	s := l.add(q, t, false)
+	if s.drained = l.knownEmpty(q); !s.drained {
+		l.consume(s)
+		l.writeTail(s)
+	}
+	if q.Ring > 0 {
+		return
+	}
+	for _, e := range l.entries {
+		if e.slot != nil {
+			continue
+		}
+		l.adopt(e)
+		if it := e.item; e.slot != nil && it != nil && it.slot == nil {
+			it.slot = e.slot
+			e.slot.items++
+		}
+	}
+}
+
+// emptyFor is how long a slot is taken to be empty that was found so: somebody may put something
+// there.
+const emptyFor = 10 * time.Minute
+
+// knownEmpty reports whether nothing is in a slot.
+func (l *Leader) knownEmpty(q Queue) bool {
+	found, is := l.empty[q]
+	return is && l.now.Mono-found < emptyFor
+}
+
+// peekSome looks at the heads of slots that earlier leaders may have left something in.
+func (l *Leader) peekSome() {
+	for l.peeking < peeksAtOnce && len(l.peeks) > 0 {
+		q := l.peeks[0]
+		l.peeks = l.peeks[1:]
+		if l.slots[q] == nil {
+			l.peeking++
+			s := l.add(q, l.lastTurn(q), true)
+			l.consume(s)
+			l.writeTail(s)
+		}
+	}
+}
+
+// lastTurn is the last turn of a slot that has been opened.
+func (l *Leader) lastTurn(q Queue) bundle.Turn {
+	slots := int64(l.rings[q.Ring].Slots)
+	read := l.read[q.Ring]
+	return bundle.Turn{Level: q.Ring, Number: read - ((read-int64(q.Index))%slots+slots)%slots}
+}
+
+// keeps decides about a slot by its head: it is read if its turn has been opened. It is false if
+// the bundle goes back, now or because the slot is opened for its turn.
+func (l *Leader) keeps(s *slot, b *bundle.Bundle) bool {
+	t := b.Turn
+	if !b.InSlot || !l.rings.valid(t) || l.rings.Slot(t) != s.queue {
+		t = l.lastTurn(s.queue) // it does not belong here
+	}
+	if t.Number <= l.read[s.queue.Ring] {
+		s.reopen = &t
+	}
+	l.release(s)
+	return false
+}
+
+func (l *Leader) release(s *slot) {
+	s.releasing = true
+	if !s.consumed {
+		l.released(s.queue)
+		return
+	}
+	l.flush(s.source, true)
+	l.do(Release{s.queue})
+}
+
+// released notes that a slot is consumed no more, and all its acknowledgements are stored.
+func (l *Leader) released(q Queue) {
+	s := l.slots[q]
+	if s == nil || !s.releasing {
+		return
+	}
+	delete(l.slots, q)
+	l.order = slices.DeleteFunc(l.order, func(other *slot) bool { return other == s })
+	if s.peeked {
+		l.peeking--
+	}
+	if s.drained {
+		if s.consumed {
+			l.empty[q] = l.now.Mono
+		}
+	}
+	if s.reopen != nil {
+		l.open(q, *s.reopen)
+	}
+}
+
+// complete reports whether all has been read that is in slots for a turn: all slots that were opened
+// before its end. If it is over, a leader that was late may have written to later ones.
+func (l *Leader) complete(t bundle.Turn) bool {
+	if len(l.peeks)+l.peeking > 0 {
+		return false
+	}
+	end := l.rings.end(t)
+	late := !l.now.Clock.Latest.Before(end)
+	for _, s := range l.order {
+		if !s.drained && (late || l.rings.begin(s.turn).Before(end)) {
+			return false
+		}
+	}
+	return true
+}
+
+// closeTurns releases slots whose turn is over.
+func (l *Leader) closeTurns() {
+	for _, s := range slices.Clone(l.order) {
+		if !s.open() || !s.drained || len(s.awaits) > 0 || l.flying[s.queue] > 0 || l.gathers(s.queue) {
+			continue
+		}
+		switch {
+		case s.queue.Ring > 0 && s.inHand == 0:
+			l.release(s)
+		case s.queue.Ring == 0 && l.turnOver(s) && s.settled():
+			l.closeTurn(s)
+		}
+	}
+}
+
+// settled reports whether nothing of a slot is in hand but changes, which are kept until its turn
+// is over.
+func (s *slot) settled() bool {
+	return s.inHand == len(s.kept) && !slices.ContainsFunc(s.kept, func(p *parcel) bool { return p.left > p.kept })
+}
+
+// turnOver reports whether a turn of the first ring is over, and its changes are needed no more.
+func (l *Leader) turnOver(s *slot) bool {
+	over := l.now.Clock.Earliest.Sub(s.until) >= l.rings[0].Linger
+	if !over || s.items > 0 || !l.complete(s.turn) {
+		return false
+	}
+	changed := len(s.kept) > 0
+	if changed && l.marks.backMono < s.done+outlives {
+		return false
+	}
+	end := l.rings.end(s.turn)
+	for _, other := range l.order { // must be released: then its acknowledgements are stored
+		if changed && other != s && l.rings.begin(other.turn).Before(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// missed writes the mark of a slot again if it does not come back, or bundles do not that were written
+// behind it: somebody may have purged the slot. If that does not come back either though it is
+// stored, the slot was deleted and declared again, of which RabbitMQ does not tell its consumer.
+func (l *Leader) missed(s *slot) {
+	wants := !s.drained || len(s.awaits) > 0
+	if !wants || !s.consumed || s.releasing || l.full(s.source) || l.writes[s.tail] != nil || l.now.Mono-max(s.tailed, s.last) <= missedAfter {
+		return
+	}
+	if s.missed {
+		l.surrender("a slot does not deliver")
+		return
+	}
+	s.missed = true
+	l.writeTail(s)
+}
+
+// closeTurn ends a turn: what is known of its messages is forgotten.
+func (l *Leader) closeTurn(s *slot) {
+	for _, e := range s.entries {
+		for _, p := range e.kept {
+			l.finish(p)
+		}
+		e.kept, e.slot = nil, nil
+		if e.drop {
+			l.dropped[e.key] = l.now.Mono + rememberedFor
+		}
+		if e.passing == 0 {
+			delete(l.entries, e.key)
+		}
+	}
+	s.entries = nil
+	l.release(s)
+}

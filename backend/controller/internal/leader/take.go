@@ -1,0 +1,288 @@
+package leader
+
+import (
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// An Item is a record in hand.
+type Item struct {
+	bundle.Record
+	parcels []*parcel // of the bundles that have it: several if there are copies
+	own     bool      // Own is by the clock of this process
+	made    bool      // by this leader: it is in none of the bundles
+
+	entry   *entry
+	slot    *slot          // in whose turn it is held
+	early   brokertime.Due // when to look at it: its due time, or a little before
+	held    bool           // it waits in memory to be due
+	overdue time.Duration  // since when it is due, and not certain
+	decided bool           // it is certain that it is delivered
+	flying  bool           // it is being delivered
+	dest    *destination
+
+	foreign bool // a bundle that is not ours
+	queue   Queue
+	tag     uint64
+}
+
+// Foreign names the bundle of an item that is to be kept.
+func (it *Item) Foreign() (q Queue, tag uint64) { return it.queue, it.tag }
+
+// An entry is what is known of a message at a due time, from when something of it is in memory
+// until its turn is over.
+type entry struct {
+	key  key
+	slot *slot // of the turn, once that is open
+	item *Item // in hand
+	done bool  // it was delivered, dropped or moved to another due time: copies are dropped
+
+	drop    bool             // a Cancel says so
+	next    []brokertime.Due // the due times that Postpones give it, the first first
+	kept    []*parcel        // of the changes that say so, until the turn is over
+	passing int              // changes that are on their way to a slot
+}
+
+// rememberedFor is how long after its turn it is known that a message was dropped. A publisher's
+// bundle may be on its way for so long.
+const rememberedFor = 2 * time.Minute
+
+// entry returns the entry of a message, which it makes if there is none.
+func (l *Leader) entry(k key) *entry {
+	e := l.entries[k]
+	if e == nil {
+		e = &entry{key: k}
+		l.entries[k] = e
+		l.adopt(e)
+	}
+	return e
+}
+
+// adopt gives an entry to its turn, if that is open.
+func (l *Leader) adopt(e *entry) {
+	if s := l.turnOf(e.key.due); s != nil && e.slot == nil {
+		e.slot = s
+		s.entries = append(s.entries, e)
+		if due := e.key.due.Time(); due.After(s.until) {
+			s.until = due
+		}
+	}
+}
+
+// forget deletes an entry that nobody needs: its turn is not open.
+func (l *Leader) forget(e *entry) {
+	if e.slot == nil {
+		l.adopt(e)
+	}
+	if e.slot == nil && e.item == nil && e.passing == 0 {
+		delete(l.entries, e.key)
+	}
+}
+
+// take takes a record.
+func (l *Leader) take(it *Item) {
+	if it.from() == l.log {
+		it.At = l.nextPlace()
+	}
+	l.Stats.Held++
+	l.Stats.Bytes += it.Size()
+	switch it.Kind {
+	case bundle.Message:
+		l.takeMessage(it)
+	case bundle.Cancel, bundle.Postpone:
+		l.takeChange(it)
+	default:
+		l.finishItem(it) // a mark among other records
+	}
+}
+
+func (it *Item) from() *source { return it.parcels[0].from }
+
+// nextPlace numbers the records of the log. Those of a later leader are higher: they begin with the
+// broker's time in µs.
+func (l *Leader) nextPlace() int64 {
+	l.place++
+	if l.now.Known {
+		l.place = max(l.place, l.now.Clock.Latest.UnixMicro())
+	}
+	return l.place
+}
+
+// finishItem ends a record: it is delivered, stored elsewhere or dropped.
+func (l *Leader) finishItem(it *Item) {
+	for _, p := range it.parcels {
+		l.finish(p)
+	}
+	l.Stats.Held--
+	l.Stats.Bytes -= it.Size()
+	it.parcels = nil
+	if s := it.slot; s != nil {
+		s.items--
+		s.done = l.now.Mono
+	}
+}
+
+// reckon is the due time of what has so long to wait.
+func (n Now) reckon(left time.Duration) brokertime.Due {
+	due := n.Clock.From.Add(left)
+	if due.Nanosecond()%int(time.Millisecond) != 0 {
+		due = due.Add(time.Millisecond)
+	}
+	return brokertime.Due(due.UnixMilli())
+}
+
+// takeMessage holds a message, or sends it to its slot.
+func (l *Leader) takeMessage(it *Item) {
+	if !l.now.Known {
+		l.afterwards(0, func() { l.takeMessage(it) })
+		return
+	}
+	if it.Due == 0 {
+		if it.own && it.Own != 0 {
+			it.Left = it.Own - l.now.Mono
+		}
+		it.Due, it.Left = l.now.reckon(max(0, it.Left)), 0
+	}
+	k := key{it.ID, it.Due}
+	if e := l.entries[k]; e != nil {
+		switch {
+		case e.item != nil:
+			l.join(e.item, it)
+			return
+		case e.drop:
+			e.done = true
+			l.finishItem(it)
+			return
+		case e.done:
+			l.finishItem(it)
+			return
+		}
+	}
+	switch {
+	case it.Ticket && l.dropped[k] > l.now.Mono:
+		l.finishItem(it)
+	case l.holds(it):
+		l.hold(it)
+	default:
+		l.gather(it)
+	}
+}
+
+// join takes a copy of a message in hand for the same message, whose place is that of the older.
+func (l *Leader) join(it, other *Item) {
+	l.Stats.Held--
+	l.Stats.Bytes -= other.Size()
+	it.parcels = append(it.parcels, other.parcels...)
+	if !it.held || other.At >= it.At || it.overdue > 0 {
+		return
+	}
+	it.held = false // and what takes its place is found in order
+	again := *it
+	again.held, again.At, it.entry.item = true, other.At, &again
+	l.waiting.push(&again)
+}
+
+// holds reports whether a message waits in memory until it is due: if that is soon, or it comes from
+// the slot of its turn.
+func (l *Leader) holds(it *Item) bool {
+	s := l.turnFor(it)
+	return it.Due.Time().Sub(l.now.Clock.Earliest) <= near || s != nil && s.source == it.from()
+}
+
+// hold holds a message in memory until it is due.
+func (l *Leader) hold(it *Item) {
+	e := l.entry(key{it.ID, it.Due})
+	e.item, it.entry, it.held, it.early = it, e, true, it.Due
+	if s := e.slot; s != nil {
+		it.slot = s
+		s.items++
+	}
+	if it.own && it.Own != 0 {
+		left := it.Own - l.now.Mono
+		it.early = min(it.early, brokertime.Due(l.now.Clock.Earliest.Add(left).UnixMilli()))
+	}
+	l.waiting.push(it)
+}
+
+// takeChange notes what a change says. It stays with its turn if that is open and the change comes
+// from its slot. Else it goes there: a message that comes from a slot must not outlive it.
+func (l *Leader) takeChange(it *Item) {
+	e := l.entry(key{it.ID, it.Due})
+	if it.Kind == bundle.Cancel {
+		e.drop = true
+	} else if at, is := slices.BinarySearch(e.next, it.Next); !is && it.Next > it.Due {
+		e.next = slices.Insert(e.next, at, it.Next)
+	}
+	if e.drop && e.item != nil && !e.item.decided {
+		l.drop(e)
+	}
+	if !it.made && e.slot != nil && it.from() == e.slot.source {
+		p := it.parcels[0]
+		if p.kept++; p.kept == 1 {
+			e.slot.kept = append(e.slot.kept, p)
+		}
+		e.kept = append(e.kept, p)
+		l.Stats.Held--
+		l.Stats.Bytes -= it.Size()
+		return
+	}
+	e.passing++
+	it.entry = e
+	l.gather(it)
+}
+
+// drop drops a message in hand.
+func (l *Leader) drop(e *entry) {
+	it := e.item
+	if !it.held {
+		return // it is being written or delivered
+	}
+	e.item, e.done, it.held = nil, true, false
+	l.finishItem(it)
+	l.forget(e)
+}
+
+// A heap has the items that wait, the first due on top; of those that are due together the older.
+type heap []*Item
+
+func (it *Item) before(other *Item) bool {
+	return it.early < other.early || it.early == other.early && it.At < other.At
+}
+
+func (h *heap) push(it *Item) {
+	*h = append(*h, it)
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !all[i].before(all[parent]) {
+			break
+		}
+		all[i], all[parent] = all[parent], all[i]
+		i = parent
+	}
+}
+
+func (h *heap) pop() *Item {
+	all := *h
+	top, last := all[0], len(all)-1
+	all[0], all[last] = all[last], nil
+	all = all[:last]
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(all); child++ {
+			if all[child].before(all[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			break
+		}
+		all[i], all[least] = all[least], all[i]
+		i = least
+	}
+	*h = all
+	return top
+}

@@ -1,0 +1,254 @@
+package logsim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
+	"github.com/delayer-go/delayer/backend/controller/internal/writer"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// A record is what the account knows of a message.
+type record struct {
+	n           int
+	p           *process // that has published it
+	at          incarnation
+	called      time.Duration
+	order       int           // among those of its publisher
+	handed      time.Duration // by the broker to a leader, the first time
+	storedAt    time.Duration // in the log, the last time
+	delay       time.Duration
+	size        int
+	to          int // its destination
+	ticket      bool
+	own         bool // the clock of its publisher counts too
+	even        bool // it is due at an even second, as others
+	repeats     int  // how often it is scheduled once more, with the same id and due time
+	repeated    bool
+	confirmed   bool
+	confirmedAt time.Duration
+
+	due       brokertime.Due // the first
+	tickets   []*pass
+	cancelled bool          // a Cancel returned nil
+	perhaps   bool          // one is not certain
+	asking    int           // changes that are not answered; their process may be killed
+	notBefore time.Duration // by the broker's clock, had it not been set
+	drift     time.Duration // of the clocks that counted until the broker's time was known
+	noticed   time.Duration // the broker's clock was set forward by so much before it was published
+	last      time.Duration // true time of the latest due time that it has, or may have
+	perhapsAt time.Duration // of the latest that was asked for
+	deliverd  []delivered
+	stranger  bool // somebody took it away
+}
+
+// A pass is a ticket for a message at one of its due times.
+type pass struct {
+	due brokertime.Due
+	at  time.Duration // true time
+}
+
+// A delivered is one arrival of a message at its destination.
+type delivered struct {
+	at, choice time.Duration
+	forward    time.Duration // by which the broker's clock was set forward since it was published
+	own        bool
+	asleep     bool
+}
+
+func (r *record) id() string          { return fmt.Sprintf("m%d", r.n) }
+func (r *record) destination() string { return string(rune('A' + r.to)) }
+
+// submit has a record written to the log. then is told what became of it, once.
+func (p *process) submit(r *writer.Record, then func(leader.Outcome)) {
+	p.pending[r] = then
+	p.pump(p.pub, writer.Submit{Record: r})
+}
+
+// pump tells the writer what has happened, and does what it says.
+func (p *process) pump(c *conn, e writer.Event) {
+	switch {
+	case p.pub != c:
+		return
+	case p.w.mutant.unbounded:
+		p.sendAll(c, e)
+		return
+	}
+	todo, next := p.writer.Step(p.mono(), e)
+	for _, e := range append([]writer.Effect{}, todo...) {
+		switch e := e.(type) {
+		case writer.Send:
+			it := &item{bundle: e.Bundle, by: incarnation{p, p.number}}
+			p.w.account.sent(it)
+			p.write(c, into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
+				p.pump(c, writer.Confirmed{ID: e.ID, Outcome: writer.Outcome(o)})
+			})
+		case writer.Settle:
+			p.settle(e)
+		}
+	}
+	if next > 0 {
+		p.soon(max(next-p.mono(), 0), func() { p.pump(c, writer.Tick{}) })
+	}
+}
+
+func (p *process) settle(e writer.Effect) {
+	r := e.(writer.Settle)
+	then := p.pending[r.Record]
+	delete(p.pending, r.Record)
+	then(leader.Outcome(r.Outcome))
+}
+
+// publish is Publish, or with a ticket Schedule.
+func (p *process) publish(r *record, ticket bool) {
+	now, w := p.now(), p.w
+	if ticket && !now.Known || p.pub == nil {
+		return
+	}
+	if r.even && now.Known {
+		const even = 2000
+		due := now.Clock.From.Add(r.delay).UnixMilli()
+		r.delay += time.Duration(even-due%even) * time.Millisecond
+	}
+	r.p, r.at, r.called = p, incarnation{p, p.number}, w.now
+	r.notBefore, r.noticed = w.clock.passed(w.now)+r.delay, w.clock.noticed()
+	r.last = w.clock.after(r.delay)
+	rec := bundle.Record{ID: r.id(), To: r.destination(), Ticket: ticket, Payload: make([]byte, r.size)}
+	rec.Due, rec.Left, rec.Own = leader.Enter(now, r.delay)
+	r.due, r.own = rec.Due, rec.Own != 0
+	w.account.order++
+	r.order = w.account.order
+	p.schedule(r, rec)
+}
+
+// schedule writes a message, perhaps again.
+func (p *process) schedule(r *record, rec bundle.Record) {
+	if p.pub == nil {
+		return
+	}
+	p.trace("publish", "%s: due %s, delay %v", rec.ID, clockOf(rec.Due), r.delay)
+	p.submit(&writer.Record{Record: rec}, func(o leader.Outcome) {
+		p.trace("settled", "%s: %d", rec.ID, o)
+		if o == leader.Stored && !r.confirmed {
+			r.confirmed, r.confirmedAt = true, p.w.now
+			if rec.Ticket {
+				r.tickets = append(r.tickets, &pass{due: rec.Due, at: r.last})
+			}
+		}
+		if rec.Ticket && r.repeats > 0 && !r.cancelled && !r.perhaps && len(r.tickets) < 2 {
+			r.repeats--
+			rec.Own = 0
+			p.soon(p.w.short(0, 10*time.Second), func() {
+				if due := rec.Due.Time(); p.now().Known && p.now().Clock.Latest.Before(due) && r.asking == 0 && !r.cancelled && !r.perhaps {
+					r.repeated = true
+					p.schedule(r, rec)
+				}
+			})
+		}
+	})
+}
+
+// A fate is what became of a change.
+type fate int
+
+const (
+	done fate = iota
+	tooLate
+	notSent
+	unknown // it may take effect or not
+	earlier // it was to be postponed to an earlier time
+)
+
+// cancel is Cancel.
+func (p *process) cancel(r *record, t *pass, then func(fate)) {
+	r.asking++
+	over := p.w.setBack(t)
+	p.change(bundle.Record{Kind: bundle.Cancel, ID: r.id(), Due: t.due}, func(f fate) {
+		r.asking--
+		over = over || p.w.now < p.w.clock.stepped
+		p.trace("cancel", "%s: %v", r.id(), f)
+		if f == done && !over {
+			p.w.account.cancelled(r)
+		}
+		r.perhaps = r.perhaps || f == unknown || f == done && over
+		then(f)
+	})
+}
+
+// postpone is Postpone. If it is done, the last of the record's tickets is the new one.
+func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fate)) {
+	now := p.now()
+	if !now.Known {
+		then(notSent)
+		return
+	}
+	next, _, _ := leader.Enter(now, delay)
+	if next < t.due {
+		then(earlier)
+		return
+	}
+	called, last := p.w.now, p.w.clock.after(delay)
+	r.asking++
+	r.perhapsAt = max(r.perhapsAt, last)
+	over := p.w.setBack(t)
+	p.change(bundle.Record{Kind: bundle.Postpone, ID: r.id(), Due: t.due, Next: next}, func(f fate) {
+		r.asking--
+		over = over || p.w.now < p.w.clock.stepped
+		p.trace("postpone", "%s: %v", r.id(), f)
+		if over && f == done {
+			f = unknown
+		}
+		if f == done {
+			p.w.account.Postponed++
+			r.notBefore = max(r.notBefore, p.w.clock.passed(called)+delay)
+			r.tickets = append(r.tickets, &pass{due: next, at: last})
+		}
+		if f == done || f == unknown {
+			r.last = max(r.last, last)
+		}
+		then(f)
+	})
+}
+
+// setBack reports whether a ticket is for a due time that is over, and the broker's clock was set
+// back since. Then it is in the future again, and a change is accepted that comes to nothing. So it
+// may be if the clock was set forward, and who writes the change has not noticed that. See
+// docs/clocks.md.
+func (w *world) setBack(t *pass) bool { return w.plan.steps > 0 && w.now > t.at-leader.AcceptedBefore }
+
+// change writes a change.
+func (p *process) change(rec bundle.Record, then func(fate)) {
+	switch now := p.asks(); {
+	case !now.Known || p.pub == nil:
+		then(notSent)
+		return
+	case !leader.InTime(now, rec.Due):
+		then(tooLate)
+		return
+	}
+	p.trace("change", "%s at %s", rec.ID, clockOf(rec.Due))
+	p.submit(&writer.Record{Record: rec}, func(o leader.Outcome) {
+		switch {
+		case o == leader.Refused:
+			then(notSent)
+		case o == leader.Stored && (leader.InTime(p.asks(), rec.Due) || p.w.mutant.confirmed):
+			then(done)
+		default:
+			then(unknown)
+		}
+	})
+}
+
+// asks is what somebody knows who asks whether a change is in time.
+func (p *process) asks() leader.Now {
+	if lie := p.w.mutant.accepts; lie != nil {
+		return lie(p.now())
+	}
+	return p.now()
+}
+
+func (f fate) String() string {
+	return [...]string{"done", "too late", "not sent", "unknown", "earlier"}[f]
+}
