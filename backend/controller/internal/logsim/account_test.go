@@ -171,6 +171,9 @@ func (a *account) delivered(it *item) {
 	if r.cancelled && !r.stranger {
 		a.problem("%s was cancelled, and delivered", r.id())
 	}
+	if r.written == 0 {
+		a.problem("%s was withdrawn, and delivered", r.id())
+	}
 	a.early(r, d)
 }
 

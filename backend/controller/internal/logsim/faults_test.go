@@ -28,6 +28,7 @@ type plan struct {
 	even         float64       // of the messages: they are due at even seconds
 	bursts       float64       // of the times at which something is published
 	repeats      float64       // of those with tickets: they are scheduled several times
+	impatient    float64       // of the messages: their publishers withdraw them if they can
 	delays       []delays
 	together     time.Duration // when all messages are due; 0: each has a delay of its own
 	spread       time.Duration // within so long
@@ -84,6 +85,9 @@ func (w *world) choosePlan() {
 	}
 	if w.chance(0.3) {
 		p.repeats = w.rand.Float64()
+	}
+	if w.chance(0.3) {
+		p.impatient = w.rand.Float64()
 	}
 	w.plan = p
 }

@@ -83,7 +83,7 @@ func TestAccount_Cancelled(t *testing.T) {
 	problems := func(happen ...func(*account, *record)) []string {
 		w := &world{}
 		w.clock.w = w
-		a, r := &account{w: w}, &record{n: 1, confirmed: true}
+		a, r := &account{w: w}, &record{n: 1, confirmed: true, written: 1}
 		for _, f := range happen {
 			f(a, r)
 		}

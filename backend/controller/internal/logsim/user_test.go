@@ -27,6 +27,7 @@ type record struct {
 	even        bool // it is due at an even second, as others
 	repeats     int  // how often it is scheduled once more, with the same id and due time
 	repeated    bool
+	written     int // how often it is stored, or may be
 	confirmed   bool
 	confirmedAt time.Duration
 
@@ -80,11 +81,7 @@ func (p *process) pump(c *conn, e writer.Event) {
 	for _, e := range append([]writer.Effect{}, todo...) {
 		switch e := e.(type) {
 		case writer.Send:
-			it := &item{bundle: e.Bundle, by: incarnation{p, p.number}}
-			p.w.account.sent(it)
-			p.write(c, into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
-				p.pump(c, writer.Confirmed{ID: e.ID, Outcome: writer.Outcome(o)})
-			})
+			p.out.send(p.w.between(0, 200*time.Microsecond), func() { p.send(c, e.ID) })
 		case writer.Settle:
 			p.settle(e)
 		}
@@ -92,6 +89,27 @@ func (p *process) pump(c *conn, e writer.Event) {
 	if next > 0 {
 		p.soon(max(next-p.mono(), 0), func() { p.pump(c, writer.Tick{}) })
 	}
+}
+
+// send writes a bundle once its connection is not blocked. The broker says that it is a while after
+// an alarm has begun.
+func (p *process) send(c *conn, id uint64) {
+	if p.pub != c {
+		return
+	}
+	if p.w.broker.alarm && p.w.chance(0.9) {
+		p.soon(p.w.between(0, 200*time.Millisecond), func() { p.send(c, id) })
+		return
+	}
+	b := p.writer.Take(id)
+	if b != nil {
+		it := &item{bundle: b, by: incarnation{p, p.number}}
+		p.w.account.sent(it)
+		c.publish(into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
+			p.pump(c, writer.Confirmed{ID: id, Outcome: writer.Outcome(o)})
+		})
+	}
+	p.pump(c, writer.Tick{})
 }
 
 func (p *process) settle(e writer.Effect) {
@@ -129,8 +147,17 @@ func (p *process) schedule(r *record, rec bundle.Record) {
 		return
 	}
 	p.trace("publish", "%s: due %s, delay %v", rec.ID, clockOf(rec.Due), r.delay)
-	p.submit(&writer.Record{Record: rec}, func(o leader.Outcome) {
+	written := &writer.Record{Record: rec}
+	r.written++
+	if p.w.chance(p.w.plan.impatient) {
+		c := p.pub
+		p.soon(p.w.short(0, time.Second), func() { p.pump(c, writer.Withdraw{Record: written}) })
+	}
+	p.submit(written, func(o leader.Outcome) {
 		p.trace("settled", "%s: %d", rec.ID, o)
+		if o == leader.Refused {
+			r.written--
+		}
 		if o == leader.Stored && !r.confirmed {
 			r.confirmed, r.confirmedAt = true, p.w.now
 			if rec.Ticket {

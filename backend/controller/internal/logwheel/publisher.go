@@ -86,28 +86,36 @@ func (p *Publisher) step(e writer.Event) {
 	}
 	now := p.cfg.Now().Mono
 	todo, next := p.writer.Step(now, e)
-	p.settle(todo)
+	for p.settle(todo) {
+		todo, next = p.writer.Step(now, writer.Tick{})
+	}
 	if next > 0 {
 		p.timer.Reset(next - now)
 	}
 }
 
-// settle does what the writer says. The caller holds mu.
-func (p *Publisher) settle(todo []writer.Effect) {
+// settle does what the writer says, and reports whether it has taken a bundle. The caller holds mu.
+func (p *Publisher) settle(todo []writer.Effect) (taken bool) {
 	for _, e := range todo {
 		switch e := e.(type) {
 		case writer.Settle:
 			p.settled[e.Record] <- leader.Outcome(e.Outcome)
 			delete(p.settled, e.Record)
 		case writer.Send:
+			b := p.writer.Take(e.ID)
+			if b == nil {
+				continue
+			}
+			taken = true
 			key := fmt.Sprint(e.ID)
-			msg := amqp091.Publishing{ContentType: bundle.ContentType, DeliveryMode: amqp091.Persistent, MessageId: key, Body: e.Bundle.Append(nil)}
+			msg := amqp091.Publishing{ContentType: bundle.ContentType, DeliveryMode: amqp091.Persistent, MessageId: key, Body: b.Append(nil)}
 			err := p.log.publish("", p.cfg.LogQueue(), key, msg, func(o leader.Outcome) {
 				p.step(writer.Confirmed{ID: e.ID, Outcome: writer.Outcome(o)})
 			})
 			if err != nil { // the channel is lost: see End
-				return
+				return false
 			}
 		}
 	}
+	return taken
 }

@@ -2,6 +2,9 @@
 // record is sent at once. What comes while bundles are unconfirmed goes into the next one. Where
 // several come at a time, a bundle is gathered for a few milliseconds: each costs the broker about
 // as much as a lone message.
+//
+// A bundle is made when it is written, not when that is decided: while a connection is slow or
+// blocked, records join the bundle that waits, and can be withdrawn from it.
 package writer
 
 import (
@@ -13,7 +16,7 @@ import (
 )
 
 const (
-	// mostUnconfirmed is how many bundles may be unconfirmed.
+	// mostUnconfirmed is how many bundles may be unconfirmed or reserved.
 	mostUnconfirmed = 2
 	// gatherFor is how long a bundle is gathered if the last one had more than one record.
 	gatherFor = 3 * time.Millisecond
@@ -25,7 +28,8 @@ const (
 type Record struct {
 	bundle.Record
 	Alone bool // it is a bundle of its own: it has properties that the broker checks
-	sent  bool
+	came  time.Duration
+	taken bool // it is in a bundle
 }
 
 // An Event is something that has happened: one of the types below.
@@ -36,9 +40,9 @@ type (
 	Tick struct{}
 	// Submit has a record written.
 	Submit struct{ Record *Record }
-	// Withdraw takes a record back if it is not sent: then Settle says Refused.
+	// Withdraw takes a record back if it is in no bundle yet: then Settle says Refused.
 	Withdraw struct{ Record *Record }
-	// Confirmed answers a Send.
+	// Confirmed tells what became of a bundle that was taken.
 	Confirmed struct {
 		ID      uint64
 		Outcome Outcome
@@ -59,10 +63,11 @@ const (
 type Effect any
 
 type (
-	// Send publishes a bundle to the log, mandatory and confirmed, in the order of these effects.
+	// Send reserves the next bundle, which is to be published to the log, mandatory and confirmed.
+	// When the connection is ready to write it, the shell calls [Writer.Take], and then steps a Tick.
+	// There is no other Send before that.
 	Send struct {
-		ID     uint64 // also the number of the bundle
-		Bundle *bundle.Bundle
+		ID uint64 // also the number of the bundle
 	}
 	// Settle says what became of a record.
 	Settle struct {
@@ -76,11 +81,11 @@ type Writer struct {
 	name    string
 	out     []Effect
 	waiting []*Record
-	bytes   int           // of those
-	since   time.Duration // when the first of them came
+	bytes   int // of those
 	flying  map[uint64][]*Record
-	number  uint64
-	busy    bool // the last bundle had more than one record
+	number  uint64 // of the last bundle that was reserved
+	untaken bool   // it has not been taken
+	busy    bool   // the last bundle had more than one record
 }
 
 // New returns the writer of a process, whose name nobody else has.
@@ -95,9 +100,7 @@ func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Dura
 	w.out = w.out[:0]
 	switch e := e.(type) {
 	case Submit:
-		if len(w.waiting) == 0 {
-			w.since = now
-		}
+		e.Record.came = now
 		w.waiting = append(w.waiting, e.Record)
 		w.bytes += e.Record.Size()
 	case Withdraw:
@@ -109,16 +112,24 @@ func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Dura
 		delete(w.flying, e.ID)
 	case Tick:
 	}
-	for len(w.waiting) > 0 && len(w.flying) < mostUnconfirmed {
-		if ready := w.since + gatherFor; w.busy && now < ready && w.bytes < bundle.MaxSize {
-			return w.out, ready
-		}
-		w.send(now)
-	}
-	return w.out, 0
+	return w.out, w.reserve(now)
 }
 
-// End settles all records: the connection is lost. Those that were sent may be stored.
+// reserve reserves a bundle if one is wanted, and returns when a Tick is due.
+func (w *Writer) reserve(now time.Duration) (next time.Duration) {
+	if w.untaken || len(w.waiting) == 0 || len(w.flying) >= mostUnconfirmed {
+		return 0
+	}
+	if ready := w.waiting[0].came + gatherFor; w.busy && now < ready && w.bytes < bundle.MaxSize {
+		return ready
+	}
+	w.number++
+	w.untaken = true
+	w.out = append(w.out, Send{w.number})
+	return 0
+}
+
+// End settles all records: the connection is lost. Those that were taken may be stored.
 func (w *Writer) End() (todo []Effect) {
 	for _, id := range slices.Sorted(maps.Keys(w.flying)) {
 		for _, r := range w.flying[id] {
@@ -128,13 +139,13 @@ func (w *Writer) End() (todo []Effect) {
 	for _, r := range w.waiting {
 		todo = append(todo, Settle{r, Refused})
 	}
-	w.waiting, w.bytes = nil, 0
+	w.waiting, w.bytes, w.untaken = nil, 0, false
 	clear(w.flying)
 	return todo
 }
 
 func (w *Writer) withdraw(r *Record) {
-	if r.sent {
+	if r.taken {
 		return
 	}
 	for i, waiting := range w.waiting {
@@ -147,31 +158,43 @@ func (w *Writer) withdraw(r *Record) {
 	}
 }
 
-// send sends what fits into one bundle.
-func (w *Writer) send(now time.Duration) {
-	n, bytes := 0, 0
+// Take makes a reserved bundle of what waits and fits into one. It is nil if all records were
+// withdrawn, or the connection is lost: then the reservation is over.
+func (w *Writer) Take(id uint64) *bundle.Bundle {
+	if !w.untaken || id != w.number {
+		return nil
+	}
+	w.untaken = false
+	n := w.fitting()
+	if n == 0 {
+		return nil
+	}
+	b := &bundle.Bundle{Writer: w.name, Number: id, Records: make([]bundle.Record, n)}
+	for i, r := range w.waiting[:n] {
+		r.taken = true
+		w.bytes -= r.Size()
+		b.Records[i] = r.Record
+	}
+	w.busy = n > 1
+	w.flying[id] = w.waiting[:n:n]
+	w.waiting = w.waiting[n:]
+	return b
+}
+
+// fitting is how many of the records that wait fit into one bundle.
+func (w *Writer) fitting() (n int) {
+	bytes := 0
 	for _, r := range w.waiting {
 		size := r.Size()
 		alone := r.Alone || size > bundle.LoneSize
 		if n > 0 && (alone || !bundle.Fits(bytes, size)) {
-			break
+			return n
 		}
 		n++
-		bytes += size
 		if alone {
-			break
+			return n
 		}
+		bytes += size
 	}
-	w.number++
-	b := &bundle.Bundle{Writer: w.name, Number: w.number, Records: make([]bundle.Record, n)}
-	for i, r := range w.waiting[:n] {
-		r.sent = true
-		b.Records[i] = r.Record
-	}
-	w.busy = n > 1
-	w.flying[w.number] = w.waiting[:n:n]
-	w.waiting = w.waiting[n:]
-	w.bytes -= bytes
-	w.since = now
-	w.out = append(w.out, Send{w.number, b})
+	return n
 }
