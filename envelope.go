@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -12,14 +13,15 @@ import (
 )
 
 // Header is the name of the header that every delayed message carries to its consumer. Its value is
-// one string, "<id> <due ms> <delay ms> <exchange>". [ParseHeader] reads it into an [Envelope].
+// one string, "<id> <due ms> <delay ms> <exchange>". [ParseHeader] reads it into an [Envelope]. The id
+// is percent-encoded, if it is a [Message].ID with other bytes than letters, digits and "$&+:=@-_.~".
 const Header = "x-delayer"
 
 // An Envelope is the content of [Header]: what a consumer can know of a message's delay. The rest
 // of the destination is the delivery's own RoutingKey, which is the publisher's with every backend.
 type Envelope struct {
-	// ID is unique to one Publish: copies of a message carry the same id. A publisher that
-	// publishes a message again gives it another.
+	// ID is the [Message].ID that Schedule was given. Otherwise it is unique to one call: copies of a
+	// message carry the same id, and a publisher that publishes a message again gives it another.
 	ID string
 
 	// Due is the time of Publish plus its delay, by the publisher's clock, in whole milliseconds.
@@ -67,12 +69,13 @@ const maxName = 255
 const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
 func parseEnvelope(s string) (e Envelope, ok bool) {
-	id, rest, ok1 := strings.Cut(s, " ")
+	encoded, rest, ok1 := strings.Cut(s, " ")
 	due, rest, ok2 := strings.Cut(rest, " ")
 	delay, exchange, ok3 := strings.Cut(rest, " ")
+	id, err := url.PathUnescape(encoded)
 	dueMillis, err1 := strconv.ParseInt(due, 10, 64)
 	delayMillis, err2 := strconv.ParseInt(delay, 10, 64)
-	if !ok1 || !ok2 || !ok3 || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis || len(exchange) > maxName {
+	if !ok1 || !ok2 || !ok3 || err != nil || err1 != nil || err2 != nil || id == "" || delayMillis < 0 || delayMillis > maxMillis || len(exchange) > maxName {
 		return Envelope{}, false
 	}
 	return Envelope{
@@ -88,7 +91,7 @@ func (e Envelope) Late(at time.Time) time.Duration { return at.Sub(e.Due) }
 // String returns the value of [Header].
 func (e Envelope) String() string {
 	var short [128]byte // on the stack; a longer one is allocated
-	b := append(append(short[:0], e.ID...), ' ')
+	b := append(append(short[:0], url.PathEscape(e.ID)...), ' ')
 	b = append(strconv.AppendInt(b, e.Due.UnixMilli(), 10), ' ')
 	delay := e.Delay.Milliseconds()
 	if e.Delay%time.Millisecond > 0 {

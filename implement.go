@@ -8,7 +8,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// NoTickets answers Schedule, Cancel and Postpone for a [Delayer] whose messages cannot be
+// NoTickets answers Schedule, Ticket, Cancel and Postpone for a [Delayer] whose messages cannot be
 // cancelled: it sends nothing, and returns an [*Error] that matches [errors.ErrUnsupported] and
 // says which backend can. Embed it to implement Delayer without them, with a [Limits].CancelBefore
 // of 0.
@@ -17,9 +17,12 @@ type NoTickets struct {
 }
 
 // Schedule returns an error that matches [errors.ErrUnsupported].
-func (n NoTickets) Schedule(context.Context, string, string, time.Duration, amqp091.Publishing) (Ticket, error) {
+func (n NoTickets) Schedule(context.Context, Message) (Ticket, error) {
 	return "", n.unsupported("schedule")
 }
+
+// Ticket returns an error that matches [errors.ErrUnsupported].
+func (n NoTickets) Ticket(string, time.Time) (Ticket, error) { return "", n.unsupported("ticket") }
 
 // Cancel returns an error that matches [errors.ErrUnsupported].
 func (n NoTickets) Cancel(context.Context, Ticket) error { return n.unsupported("cancel") }
@@ -37,7 +40,8 @@ func (n NoTickets) unsupported(op string) error {
 }
 
 // PublishEach calls publish for each message and returns the results at the messages' indices. It
-// implements [Delayer].PublishBatch where messages cannot be sent together:
+// implements [Delayer].PublishBatch where messages cannot be sent together, and refuses those with an
+// ID or a Due:
 //
 //	func (d *mine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 //		return delayer.PublishEach(ctx, d.Publish, messages)
@@ -52,7 +56,21 @@ func PublishEach(
 ) []error {
 	results := make([]error, len(messages))
 	for i, m := range messages {
-		results[i] = publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+		if results[i] = m.CheckBatch(); results[i] == nil {
+			results[i] = publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+		}
 	}
 	return results
+}
+
+// CheckBatch returns ErrInvalid for a message that PublishBatch refuses because it has an ID or a
+// Due. It is for those who implement [Delayer].
+func (m *Message) CheckBatch() error {
+	if m.ID == "" && m.Due.IsZero() {
+		return nil
+	}
+	return &Error{
+		Op: "publish", Object: destination(m.Exchange, m.Key), Kind: ErrInvalid, Cause: errors.New("a message of a batch has no ID and no Due"),
+		Hint: "use Schedule",
+	}
 }

@@ -22,16 +22,24 @@ func TestPublishEach(t *testing.T) {
 	require.Equal(t, []error{nil, delayer.ErrRefused, nil}, delayer.PublishEach(t.Context(), publish, messages))
 	require.Equal(t, messages, sent)
 	require.Empty(t, delayer.PublishEach(t.Context(), publish, nil))
+	for _, m := range []delayer.Message{{Key: "a", ID: "id"}, {Key: "a", Due: time.Now()}} {
+		err := delayer.PublishEach(t.Context(), publish, []delayer.Message{m})[0]
+		require.ErrorIs(t, err, delayer.ErrInvalid)
+		require.EqualError(t, err, `delayer: publish to queue "a": invalid message: a message of a batch has no ID and no Due (use Schedule)`)
+	}
+	require.Len(t, sent, len(messages))
 }
 
 func TestNoTickets(t *testing.T) {
 	r := delayer.NoTickets{Backend: "mine"}
-	scheduled, err := r.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
+	scheduled, err := r.Schedule(t.Context(), delayer.Message{Key: "queue", Delay: time.Minute})
 	require.Empty(t, scheduled)
 	require.EqualError(t, err, "delayer: schedule mine: unsupported operation: its messages cannot be cancelled (use backend controller with wheel slots, its default)")
 	postponed, again := r.Postpone(t.Context(), "ticket", time.Minute)
 	require.Empty(t, postponed)
-	for _, err := range []error{err, again, r.Cancel(t.Context(), "ticket")} {
+	named, none := r.Ticket("id", time.Now())
+	require.Empty(t, named)
+	for _, err := range []error{err, again, none, r.Cancel(t.Context(), "ticket")} {
 		require.ErrorIs(t, err, errors.ErrUnsupported)
 		require.True(t, delayer.SafeToRetry(err), "nothing was sent")
 	}

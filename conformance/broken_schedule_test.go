@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer"
 )
 
@@ -58,8 +56,8 @@ func (c change) postpone() (delayer.Ticket, error) {
 	return next, err
 }
 
-func (b *broken) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
-	t, err := b.Delayer.Schedule(ctx, exchange, key, delay, msg)
+func (b *broken) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
+	t, err := b.Delayer.Schedule(ctx, m)
 	b.latest.Store(&t)
 	return t, err
 }

@@ -16,7 +16,7 @@ func (t *trial) publishTogether(ctx context.Context, jobs []job) []outcome {
 	t.Helper()
 	messages := make([]delayer.Message, len(jobs))
 	for i, j := range jobs {
-		messages[i] = delayer.Message{Exchange: j.exchange, Key: j.key, Delay: j.delay, Publishing: j.msg}
+		messages[i] = j.message()
 	}
 	before := time.Now()
 	results := t.d.PublishBatch(ctx, messages)

@@ -56,7 +56,7 @@ func (s *schedule) schedule(j job) outcome {
 	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
 	defer cancel()
 	o := outcome{job: j, before: time.Now()}
-	s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.exchange, j.key, j.delay, j.msg)
+	s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.message())
 	o.after = time.Now()
 	return o
 }

@@ -66,15 +66,19 @@ func (c *connection) PublishBatch(ctx context.Context, messages []delayer.Messag
 	return results
 }
 
-func (c *connection) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (t delayer.Ticket, err error) {
+func (c *connection) Schedule(ctx context.Context, m delayer.Message) (t delayer.Ticket, err error) {
 	schedule := func() (err error) {
-		t, err = c.Delayer.Schedule(ctx, exchange, key, delay, msg)
+		t, err = c.Delayer.Schedule(ctx, m)
 		return err
 	}
 	if c.broker.limits.CancelBefore == 0 {
 		return "", schedule()
 	}
-	err = c.send(ctx, exchange, key, delay, msg, schedule)
+	delay := m.Delay
+	if !m.Due.IsZero() {
+		delay = max(0, time.Until(m.Due))
+	}
+	err = c.send(ctx, m.Exchange, m.Key, delay, m.Publishing, schedule)
 	return t, err
 }
 

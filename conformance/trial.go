@@ -142,6 +142,10 @@ type job struct {
 	msg           amqp091.Publishing
 }
 
+func (j job) message() delayer.Message {
+	return delayer.Message{Exchange: j.exchange, Key: j.key, Delay: j.delay, Publishing: j.msg}
+}
+
 type outcome struct {
 	job
 	before, after time.Time

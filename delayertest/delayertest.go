@@ -63,7 +63,7 @@ type broker struct {
 	time      time.Time // without timers
 	published []delayer.Message
 	waiting   []*waiting // the next due first
-	tickets   map[delayer.Ticket]named
+	messages  map[of]named
 	delivered []amqp091.Delivery
 	handle    func(amqp091.Delivery)
 	answers   []error
@@ -73,6 +73,7 @@ type waiting struct {
 	delayer.Message
 	sealed    amqp091.Publishing
 	due       time.Time
+	stored    bool
 	cancelled bool
 }
 
@@ -83,7 +84,7 @@ func New(cfg Config) *Delayer {
 	}
 	return &Delayer{broker: &broker{
 		limits: cfg.Limits, timers: cfg.Timers, turn: make(chan struct{}, 1), time: time.Now(),
-		tickets: map[delayer.Ticket]named{},
+		messages: map[of]named{},
 	}}
 }
 

@@ -62,7 +62,7 @@ func TestFailNext(t *testing.T) {
 	assert.Len(t, d.Published(), 3)
 
 	d.FailNext(delayer.ErrUnknown, delayer.ErrNotSent, delayer.ErrUnknown, delayer.ErrUnknown)
-	ticket, err := d.Schedule(t.Context(), "", "q", time.Hour, text("x"))
+	ticket, err := d.Schedule(t.Context(), delayer.Message{Key: "q", Delay: time.Hour, Publishing: text("x")})
 	require.ErrorIs(t, err, delayer.ErrUnknown)
 	require.NotEmpty(t, ticket)
 	assert.ErrorIs(t, d.Cancel(t.Context(), ticket), delayer.ErrNotSent)

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -17,8 +21,19 @@ import (
 
 // Publish implements [delayer.Delayer].
 func (d *Delayer) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	_, err := d.put(ctx, "publish", delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg})
-	return err
+	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
+	wait, fail, err := d.accept("publish", &m, delay)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	answer, err := d.answer(ctx, fail)
+	if err != nil {
+		return err
+	}
+	d.store(&waiting{due: d.now().Add(wait)}, m, message.NewEnvelope(d.now().Add(delay), delay, exchange))
+	return answer
 }
 
 // PublishBatch implements [delayer.Delayer].
@@ -26,39 +41,37 @@ func (d *Delayer) PublishBatch(ctx context.Context, messages []delayer.Message) 
 	return delayer.PublishEach(ctx, d.Publish, messages)
 }
 
-// put stores a message, and returns it unless the error says that it is not stored.
-func (d *Delayer) put(ctx context.Context, op string, m delayer.Message) (*waiting, error) {
-	fail := func(kind, cause error) error {
-		if errors.Is(kind, delayer.ErrRefused) && m.Delay == 0 {
+// accept returns how long a message with a delay waits, and how its errors are made; or why it is
+// refused.
+func (d *Delayer) accept(op string, m *delayer.Message, delay time.Duration) (wait time.Duration, fail func(kind, cause error) error, err error) {
+	fail = func(kind, cause error) error {
+		if errors.Is(kind, delayer.ErrRefused) && delay == 0 {
 			cause = errNack
 		}
-		return failure(op, m, kind, cause)
+		return failure(op, *m, kind, cause)
 	}
-	wait, err := d.fit(m.Delay)
+	wait, err = d.fit(delay)
 	if err != nil {
-		return nil, fail(delayer.ErrOutOfRange, err)
+		return 0, nil, fail(delayer.ErrOutOfRange, err)
 	}
 	const frame = 128 << 10
 	bounds := message.Limits{FrameSize: frame, User: m.Publishing.UserId, MaxPriority: d.limits.MaxPriority}
 	if err := message.Validate(m.Exchange, m.Key, &m.Publishing, bounds); err != nil {
-		return nil, fail(delayer.ErrInvalid, err)
+		return 0, nil, fail(delayer.ErrInvalid, err)
 	}
+	return wait, fail, nil
+}
+
+// store makes a message wait until w is due.
+func (b *broker) store(w *waiting, m delayer.Message, e delayer.Envelope) {
 	m.Publishing.Body = slices.Clone(m.Publishing.Body)
 	m.Publishing.Headers, _ = copied(m.Publishing.Headers, func(v any) any { return v }).(amqp091.Table)
-
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	answer, err := d.answer(ctx, fail)
-	if err != nil {
-		return nil, err
-	}
-	sealed := message.Seal(m.Publishing, message.NewEnvelope(d.now().Add(m.Delay), m.Delay, m.Exchange), nil)
+	sealed := message.Seal(m.Publishing, e, nil)
 	sealed.Body = slices.Clone(sealed.Body)
 	sealed.Headers, _ = copied(sealed.Headers, asRead).(amqp091.Table)
-	w := &waiting{Message: m, sealed: sealed, due: d.now().Add(wait)}
-	d.published = append(d.published, m)
-	d.wait(w)
-	return w, answer
+	w.Message, w.sealed, w.stored = m, sealed, true
+	b.published = append(b.published, m)
+	b.wait(w)
 }
 
 // answer returns what the test wants a call to answer, and an error if that is not done then.
@@ -130,17 +143,52 @@ func (b *broker) remove(w *waiting) {
 }
 
 // Schedule implements [delayer.Delayer].
-func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
+	const op = "schedule"
 	if d.limits.CancelBefore == 0 {
-		return delayer.NoTickets{Backend: name}.Schedule(ctx, exchange, key, delay, msg)
+		return delayer.NoTickets{Backend: name}.Schedule(ctx, m)
 	}
-	w, err := d.put(ctx, "schedule", delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg})
-	if w == nil {
+	due, err := message.ValidateScheduled(&m)
+	if err != nil {
+		return "", failure(op, m, delayer.ErrInvalid, err)
+	}
+	delay := m.Delay
+	if !due.IsZero() {
+		delay = max(0, due.Sub(d.Now()))
+	}
+	wait, fail, err := d.accept(op, &m, delay)
+	if err != nil {
 		return "", err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.newTicket(named{w, w.due}), err
+	answer, err := d.answer(ctx, fail)
+	if err != nil {
+		return "", err
+	}
+	if due.IsZero() {
+		due = d.now().Add(wait)
+	}
+	of := identity(cmp.Or(m.ID, rand.Text()), due)
+	if n := d.named(of, due); !n.stored && !n.cancelled {
+		d.store(n.waiting, m, delayer.Envelope{ID: of.id, Due: d.now().Add(delay), Delay: delay, Exchange: m.Exchange})
+	}
+	return of.ticket(), answer
+}
+
+// Ticket implements [delayer.Delayer].
+func (d *Delayer) Ticket(id string, due time.Time) (delayer.Ticket, error) {
+	if d.limits.CancelBefore == 0 {
+		return delayer.NoTickets{Backend: name}.Ticket(id, due)
+	}
+	due, err := message.DueAt(due)
+	if err == nil {
+		err = message.ValidateID(id)
+	}
+	if err != nil {
+		return "", ofTicket("ticket")(delayer.ErrInvalid, err)
+	}
+	return identity(id, due).ticket(), nil
 }
 
 // Cancel implements [delayer.Delayer].
@@ -151,7 +199,7 @@ func (d *Delayer) Cancel(ctx context.Context, t delayer.Ticket) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, err := d.find(ctx, op, t)
+	_, n, err := d.find(ctx, op, t)
 	if err != nil {
 		return err
 	}
@@ -176,7 +224,7 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, err := d.find(ctx, op, t)
+	of, n, err := d.find(ctx, op, t)
 	if err != nil {
 		return "", err
 	}
@@ -195,45 +243,81 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	if err != nil {
 		return "", err
 	}
+	of.due = identity("", due).due
+	if next := d.named(of, due); next.waiting != n.waiting && !next.stored {
+		d.messages[of] = named{n.waiting, due}
+	}
 	if !n.cancelled && due.After(n.waiting.due) {
-		d.remove(n.waiting)
 		n.waiting.due = due
-		d.wait(n.waiting)
+		if n.stored {
+			d.remove(n.waiting)
+			d.wait(n.waiting)
+		}
 	}
 	if answer != nil {
 		return "", answer
 	}
-	return d.newTicket(named{n.waiting, due}), nil
+	return of.ticket(), nil
 }
 
-// A named is what a ticket names: a message, and the time when the ticket says that it is due.
+// An of is the identity of a message: what its ticket names.
+type of struct {
+	id  string
+	due int64 // ms since 1970
+}
+
+func identity(id string, due time.Time) of {
+	return of{id, due.Add(time.Millisecond - 1).UnixMilli()}
+}
+
+// ticket returns the only text that names a message.
+func (m of) ticket() delayer.Ticket {
+	text := fmt.Sprintf("%s.%d", base64.RawURLEncoding.EncodeToString([]byte(m.id)), m.due)
+	return delayer.Ticket(fmt.Sprintf("%s.%x", text, crc32.ChecksumIEEE([]byte(text))))
+}
+
+func read(t delayer.Ticket) (m of, ok bool) {
+	encoded, rest, _ := strings.Cut(string(t), ".")
+	digits, _, _ := strings.Cut(rest, ".")
+	id, err1 := base64.RawURLEncoding.DecodeString(encoded)
+	due, err2 := strconv.ParseInt(digits, 10, 64)
+	m = of{string(id), due}
+	return m, err1 == nil && err2 == nil && m.ticket() == t
+}
+
+// A named is what a ticket names: a message, which need not be stored yet, and the time when the
+// ticket says that it is due.
 type named struct {
 	*waiting
 	due time.Time
 }
 
-// find returns what a ticket names, if it is not too late for that.
-func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (named, error) {
-	fail := ofTicket(op)
-	n, ok := d.tickets[t]
-	if !ok {
-		return n, fail(delayer.ErrTicket, nil)
+func (b *broker) named(m of, due time.Time) named {
+	n, known := b.messages[m]
+	if !known {
+		n = named{&waiting{due: due}, due}
+		b.messages[m] = n
 	}
+	return n
+}
+
+// find returns what a ticket names, if it is not too late for that.
+func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (of, named, error) {
+	fail := ofTicket(op)
+	m, ok := read(t)
+	if !ok {
+		return m, named{}, fail(delayer.ErrTicket, nil)
+	}
+	n := d.named(m, time.UnixMilli(m.due))
 	if err := d.ready(ctx, fail); err != nil {
-		return n, err
+		return m, n, err
 	}
 	if n.due.Sub(d.now()) < d.limits.CancelBefore {
-		return n, fail(delayer.ErrTooLate, nil)
+		return m, n, fail(delayer.ErrTooLate, nil)
 	}
-	return n, nil
+	return m, n, nil
 }
 
 func ofTicket(op string) func(kind, cause error) error {
 	return func(kind, cause error) error { return failure(op, delayer.Message{}, kind, cause) }
-}
-
-func (b *broker) newTicket(n named) delayer.Ticket {
-	t := delayer.Ticket(rand.Text())
-	b.tickets[t] = n
-	return t
 }

@@ -110,7 +110,7 @@ func TestPlace_Fails(t *testing.T) {
 type reminders struct{ delayer delayer.Delayer }
 
 func (r reminders) set(ctx context.Context, user string, in time.Duration) (delayer.Ticket, error) {
-	return r.delayer.Schedule(ctx, "", "reminders", in, amqp091.Publishing{Body: []byte(user)})
+	return r.delayer.Schedule(ctx, delayer.Message{Key: "reminders", Delay: in, Publishing: amqp091.Publishing{Body: []byte(user)}})
 }
 
 // drop reports whether it prevents a reminder.

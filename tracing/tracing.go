@@ -77,12 +77,16 @@ type traced struct {
 var _ delayer.Delayer = (*traced)(nil)
 
 // Schedule implements [delayer.Delayer].
-func (d *traced) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
-	m := delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}
+func (d *traced) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
 	ctx, span := d.begin(ctx, &m)
-	ticket, err := d.delayer.Schedule(ctx, exchange, key, delay, m.Publishing)
+	ticket, err := d.delayer.Schedule(ctx, m)
 	end(span, err)
 	return ticket, err
+}
+
+// Ticket implements [delayer.Delayer].
+func (d *traced) Ticket(id string, due time.Time) (delayer.Ticket, error) {
+	return d.delayer.Ticket(id, due)
 }
 
 // Cancel implements [delayer.Delayer]. Nothing is published: it has no span.

@@ -97,7 +97,7 @@ func TestWrap_Whole(t *testing.T) {
 	tracer, spans := newTracer()
 	memory := closing{delayertest.New(delayertest.Config{})}
 	d := tracer.Wrap(memory)
-	ticket, err := d.Schedule(t.Context(), "", "queue", time.Minute, amqp091.Publishing{})
+	ticket, err := d.Schedule(t.Context(), delayer.Message{Key: "queue", Delay: time.Minute})
 	require.NoError(t, err)
 	require.NotEmpty(t, memory.Published()[0].Publishing.Headers["traceparent"])
 	ticket, err = d.Postpone(t.Context(), ticket, time.Hour)

@@ -102,7 +102,7 @@ func (a *API) problem(err error) *Problem {
 // send asks for a ticket where one would be of use.
 func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
 	if cancellable(a.Delayer.Limits(), m) {
-		return a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+		return a.Delayer.Schedule(ctx, *m)
 	}
 	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
 }
@@ -136,7 +136,7 @@ func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delaye
 		}
 		room <- struct{}{}
 		scheduling.Go(func() {
-			tickets[i], errs[i] = a.Delayer.Schedule(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
+			tickets[i], errs[i] = a.Delayer.Schedule(ctx, *m)
 			<-room
 		})
 	}

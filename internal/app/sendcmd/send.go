@@ -105,7 +105,7 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
 	msg := amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID}
 	if d.Limits().CancelBefore > 0 {
-		said.Ticket, err = d.Schedule(ctx, c.Exchange, c.Key, delay, msg)
+		said.Ticket, err = d.Schedule(ctx, delayer.Message{Exchange: c.Exchange, Key: c.Key, Delay: delay, Publishing: msg})
 	} else {
 		err = d.Publish(ctx, c.Exchange, c.Key, delay, msg)
 	}

@@ -184,7 +184,7 @@ func (r *Run) once() {
 	var ticket delayer.Ticket
 	err := r.patiently(func(ctx context.Context) (err error) {
 		if ticketed {
-			ticket, err = r.Delayer.Schedule(ctx, exchange, key, delay, msg)
+			ticket, err = r.Delayer.Schedule(ctx, delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg})
 			return err
 		}
 		return r.Delayer.Publish(ctx, exchange, key, delay, msg)

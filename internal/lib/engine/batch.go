@@ -153,7 +153,10 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 				b.began[i] = time.Now()
 			}
 			var waits time.Duration
-			if waits, f.err = e.accept(m.Exchange, m.Key, m.Delay, &m.Publishing); f.err == nil {
+			if f.err = m.CheckBatch(); f.err == nil {
+				waits, f.err = e.accept(m.Exchange, m.Key, m.Delay, &m.Publishing)
+			}
+			if f.err == nil {
 				envelope := message.NewEnvelope(time.Now().Add(m.Delay), m.Delay, m.Exchange)
 				msg, f.limit, f.err = e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope)
 				if f.err != nil && ctx.Err() == nil && e.closing.Err() != nil { // because of Close

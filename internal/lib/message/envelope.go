@@ -3,6 +3,8 @@ package message
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -64,6 +66,46 @@ var (
 	idPrefix = rand.Text()[:10]
 	idCount  atomic.Uint64
 )
+
+// LongestID is the most bytes that an id of a user may have.
+const LongestID = 40
+
+// ValidateID returns why an id is not one that a user may choose.
+func ValidateID(id string) error {
+	if id == "" || len(id) > LongestID {
+		return fmt.Errorf("the id has %d bytes, want 1 to %d", len(id), LongestID)
+	}
+	return nil
+}
+
+// DueAt returns a due time that a user has chosen, rounded up to a millisecond, or why it is none.
+func DueAt(due time.Time) (time.Time, error) {
+	whole := due.Truncate(time.Millisecond)
+	if whole.Before(due) {
+		whole = whole.Add(time.Millisecond)
+	}
+	if whole.UnixMilli() <= 0 {
+		return time.Time{}, fmt.Errorf("the due time %s is not after 1970", due.Format(time.RFC3339))
+	}
+	return whole, nil
+}
+
+// ValidateScheduled returns why a message cannot be scheduled by its id and times, and its due time; zero: it has a
+// delay.
+func ValidateScheduled(m *delayer.Message) (due time.Time, err error) {
+	if m.ID != "" {
+		if err := ValidateID(m.ID); err != nil {
+			return due, err
+		}
+	}
+	switch {
+	case m.Due.IsZero():
+		return due, nil
+	case m.Delay != 0:
+		return due, errors.New("Delay and Due are both set: set one")
+	}
+	return DueAt(m.Due)
+}
 
 // NewEnvelope returns an envelope with an id of its own.
 func NewEnvelope(due time.Time, delay time.Duration, exchange string) Envelope {

@@ -5,6 +5,7 @@ package simulator
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -201,14 +202,16 @@ func (d *member) PublishBatch(ctx context.Context, messages []delayer.Message) (
 	return errs
 }
 
-func (d *member) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+func (d *member) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
 	defer d.called()()
-	c := d.begin(ctx, "schedule", delayer.Message{Exchange: exchange, Key: key, Delay: delay, Publishing: msg}, true)
+	c := d.begin(ctx, "schedule", m, true)
 	if err := d.wait(ctx, c); err != nil {
 		return "", err
 	}
 	return d.newTicket(c.r), nil
 }
+
+func (d *member) Ticket(string, time.Time) (delayer.Ticket, error) { return "", errors.ErrUnsupported }
 
 // newTicket returns one for the latest due time of a message.
 func (d *member) newTicket(r *record) (text delayer.Ticket) {

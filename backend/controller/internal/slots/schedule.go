@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
@@ -26,7 +24,10 @@ type receiptKey struct{}
 var errNoTime = errors.New("the broker does not tell its time")
 
 // Schedule implements [delayer.Delayer].
-func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) (delayer.Ticket, error) {
+func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
+	if m.ID != "" || !m.Due.IsZero() {
+		return "", &delayer.Error{Op: "schedule", Backend: d.backend, Kind: errors.ErrUnsupported, Cause: errors.New("there are no ids yet")}
+	}
 	now, err := d.time(ctx, "schedule")
 	if err != nil {
 		return "", err
@@ -37,7 +38,7 @@ func (d *Delayer) Schedule(ctx context.Context, exchange, key string, delay time
 	// given.
 	const length = 20 // of 5 bits; ids may have 23
 	r := &receipt{ticket{id: rand.Text()[:length], due: brokertime.Due(at)}}
-	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, exchange, key, delay, msg)
+	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, m.Exchange, m.Key, m.Delay, m.Publishing)
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
 	}

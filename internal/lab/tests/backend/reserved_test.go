@@ -25,7 +25,7 @@ var entries = map[string]func(t *testing.T, d delayer.Delayer, m delayer.Message
 		return results[0]
 	},
 	"Schedule": func(t *testing.T, d delayer.Delayer, m delayer.Message) error {
-		_, err := d.Schedule(within(t), m.Exchange, m.Key, m.Delay, m.Publishing)
+		_, err := d.Schedule(within(t), m)
 		return err
 	},
 	"PublishAt": func(t *testing.T, d delayer.Delayer, m delayer.Message) error {

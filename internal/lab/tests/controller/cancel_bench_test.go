@@ -208,7 +208,7 @@ func (a *agenda) schedule() {
 		msg := amqp091.Publishing{Body: binary.BigEndian.AppendUint64(nil, uint64(i))}
 		it := &a.items[i]
 		it.due = due
-		ticket, err := a.Schedule(a.Context(), "", a.queue, max(0, time.Until(due)), msg)
+		ticket, err := a.Schedule(a.Context(), delayer.Message{Key: a.queue, Delay: max(0, time.Until(due)), Publishing: msg})
 		if changes(i) {
 			it.ticket = ticket
 		}

@@ -26,7 +26,7 @@ func slotsLargeAfterSmall(t *testing.T, w *workbench) {
 	send := func(n, size int) {
 		together(n, func(i int) {
 			msg := amqp091.Publishing{MessageId: fmt.Sprint(size, i), Body: make([]byte, size)}
-			_, err := d.Schedule(t.Context(), "", queue, time.Until(due), msg)
+			_, err := d.Schedule(t.Context(), delayer.Message{Key: queue, Delay: time.Until(due), Publishing: msg})
 			require.NoError(t, err)
 		})
 	}

@@ -36,7 +36,7 @@ func (w *workbench) planner(d delayer.Delayer, queue string) *planner {
 func (p *planner) schedule(id string, delay time.Duration) {
 	p.Helper()
 	p.messages.Ask(account.Course[string]{ID: id, Asked: p.messages.Now(), Delay: delay})
-	ticket, err := p.Schedule(p.Context(), "", p.queue, delay, amqp091.Publishing{MessageId: id})
+	ticket, err := p.Schedule(p.Context(), delayer.Message{Key: p.queue, Delay: delay, Publishing: amqp091.Publishing{MessageId: id}})
 	p.messages.Answer(id, p.messages.Now(), err)
 	require.NoError(p, err)
 	p.note(id, ticket)
@@ -80,7 +80,7 @@ func slotsControllersAreKilled(t *testing.T, w *workbench) {
 	child := startController(t, w.opts)
 	const delay = 15 * time.Second
 	p.half(20, delay)
-	_, err := p.Schedule(t.Context(), "", marker, time.Millisecond, amqp091.Publishing{})
+	_, err := p.Schedule(t.Context(), delayer.Message{Key: marker, Delay: time.Millisecond})
 	require.NoError(t, err)
 	rabbittest.Next(w, first)
 	require.NoError(t, child.Process.Kill())

@@ -59,7 +59,7 @@ func slotsSilentSlot(t *testing.T, w *workbench) {
 	for _, silent := range []string{w.slot(seconds, 3*seconds.width), w.slot(minutes, time.Until(due))} {
 		rabbittest.Suspend(t, rabbittest.Broker(t), silent)
 	}
-	_, err := d.Schedule(t.Context(), "", w.queue(), time.Until(due), amqp091.Publishing{})
+	_, err := d.Schedule(t.Context(), delayer.Message{Key: w.queue(), Delay: time.Until(due)})
 	require.NoError(t, err)
 	w.publish(d, queue, a, "after it", time.Until(due))
 	t.Logf("beside silent slots late by %v", w.settle(got, a))
