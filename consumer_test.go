@@ -42,7 +42,8 @@ func TestConsumer_GoSum(t *testing.T) {
 	)
 	for imports, most := range map[string]int{
 		"backend": ours, "migrate": ours, "once": ours, "retry": ours, "status": ours,
-		"outbox": withPgx, "once/pgstore": withPgx - 2, // without rapid
+		"recurring": ours + 2,                             // gronx
+		"outbox":    withPgx, "once/pgstore": withPgx - 2, // without rapid
 	} {
 		dir := consumer(t, imports)
 		run(t, dir, "go", "mod", "tidy")
@@ -72,6 +73,7 @@ func TestConsumer_Links(t *testing.T) {
 	links := map[string][]string{
 		"backend":     heavy,
 		"delayertest": append(slices.Clone(heavy), yaml, module+"/backend"),
+		"recurring":   append(slices.Clone(heavy), yaml, module+"/backend"),
 		"cmd/delayer": slices.DeleteFunc(slices.Clone(heavy), servesOutboxAndMetrics),
 	}
 	for _, name := range backend.Names() {

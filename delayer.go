@@ -43,31 +43,33 @@ type Delayer interface {
 	// unconfirmed at a time. The delay of a message begins when it is sent. For messages with the
 	// same delay and destination the order is that of one goroutine that calls Publish for each
 	// (see [Limits].Ordered). Messages without a delay wait for none to another destination. One
-	// connection is used, also where there are several. A message with an ID or a Due is refused with
-	// [ErrInvalid].
+	// connection is used, also where there are several. A message with an ID or a Due is refused
+	// with [ErrInvalid].
 	//
 	// messages is not modified, and not read any more once PublishBatch has returned.
 	PublishBatch(ctx context.Context, messages []Message) []error
 
 	// Schedule is Publish for a message that can be cancelled or postponed until it is due, by the
-	// ticket that Schedule returns. m.ID and m.Due are for this call alone: [Message] describes them.
+	// ticket that Schedule returns. m.ID and m.Due are for this call alone: [Message] describes
+	// them.
 	//
-	// Of several Schedules with the same ID and due time one message is delivered, also if they come
-	// from different processes; all return nil and the same ticket. So a Schedule with both that
-	// ended with [ErrUnknown] is simply called again. docs/cancelling.md lists the cases in which a
-	// second copy can still arrive.
+	// Of several Schedules with the same ID and due time one message is delivered, also if they
+	// come from different processes; all return nil and the same ticket. So a Schedule with both
+	// that ended with [ErrUnknown] is simply called again. docs/cancelling.md lists the cases in
+	// which a second copy can still arrive.
 	//
 	// A message that is due within [Limits].CancelBefore, or whose Due has passed, is accepted, and
-	// delivered when it is due, or at once. Its ticket is valid and too late for Cancel and Postpone.
+	// delivered when it is due, or at once. Its ticket is valid and too late for Cancel and
+	// Postpone.
 	//
 	// Errors are those of Publish. [ErrInvalid] also means that the ID is too long, that Due is
 	// before 1970, or that Delay and Due are both set. [ErrOutOfRange] also means that Due is more
 	// than [Limits].Max away. With [ErrUnknown] Schedule returns the ticket too: the message may be
 	// stored, and Cancel prevents its delivery.
 	//
-	// Where [Limits].CancelBefore is 0, Schedule, Ticket, Cancel and Postpone send nothing and return
-	// an error that matches [errors.ErrUnsupported]. Of the backends of this module, controller with
-	// its default wheel has tickets.
+	// Where [Limits].CancelBefore is 0, Schedule, Ticket, Cancel and Postpone send nothing and
+	// return an error that matches [errors.ErrUnsupported]. Of the backends of this module,
+	// controller with its default wheel has tickets.
 	Schedule(ctx context.Context, m Message) (Ticket, error)
 
 	// Ticket returns the ticket of the message that was, or will be, scheduled with this ID and due
@@ -75,9 +77,9 @@ type Delayer interface {
 	// the same prefix on the same virtual host returns the same ticket: nothing has to be stored to
 	// cancel the reminder of order 17 but when it is due.
 	//
-	// id and due are those of [Message]: an id of 1 to 40 bytes, and a time from 1970 on, rounded up
-	// to a millisecond. Anything else is ErrInvalid. A time that has passed is no error: Cancel and
-	// Postpone return ErrTooLate for its ticket.
+	// id and due are those of [Message]: an id of 1 to 40 bytes, and a time from 1970 on, rounded
+	// up to a millisecond. Anything else is ErrInvalid. A time that has passed is no error: Cancel
+	// and Postpone return ErrTooLate for its ticket.
 	Ticket(id string, due time.Time) (Ticket, error)
 
 	// Cancel returns nil once it is certain that the message is not delivered: not when a broker or
@@ -131,17 +133,17 @@ type Message struct {
 	Publishing    amqp091.Publishing
 
 	// ID names the message in Schedule: 1 to 40 bytes of any kind. With the due time it is the
-	// message's identity within the prefix, whatever its destination: let it say what the message is
-	// for, such as "remind/order-17". Default: a new one, which nobody can guess. Consumers find it
-	// in [Envelope].ID. It is not the MessageId of Publishing.
+	// message's identity within the prefix, whatever its destination: let it say what the message
+	// is for, such as "remind/order-17". Default: a new one, which nobody can guess. Consumers find
+	// it in [Envelope].ID. It is not the MessageId of Publishing.
 	//
-	// With a Delay the due time is the broker's time of the call plus Delay. It differs from call to
-	// call, and two calls with the same ID are two messages. Set Due to make them one.
+	// With a Delay the due time is the broker's time of the call plus Delay. It differs from call
+	// to call, and two calls with the same ID are two messages. Set Due to make them one.
 	ID string
 
 	// Due is when a message of Schedule is due, by the broker's clock, instead of Delay. It is
-	// rounded up to a millisecond. If it has passed, the message is delivered at once. Default: none,
-	// and Delay counts.
+	// rounded up to a millisecond. If it has passed, the message is delivered at once. Default:
+	// none, and Delay counts.
 	Due time.Time
 }
 

@@ -13,15 +13,16 @@ import (
 )
 
 // Header is the name of the header that every delayed message carries to its consumer. Its value is
-// one string, "<id> <due ms> <delay ms> <exchange>". [ParseHeader] reads it into an [Envelope]. The id
-// is percent-encoded, if it is a [Message].ID with other bytes than letters, digits and "$&+:=@-_.~".
+// one string, "<id> <due ms> <delay ms> <exchange>". [ParseHeader] reads it into an [Envelope]. The
+// id is percent-encoded, if it is a [Message].ID with other bytes than letters, digits and
+// "$&+:=@-_.~".
 const Header = "x-delayer"
 
 // An Envelope is the content of [Header]: what a consumer can know of a message's delay. The rest
 // of the destination is the delivery's own RoutingKey, which is the publisher's with every backend.
 type Envelope struct {
-	// ID is the [Message].ID that Schedule was given. Otherwise it is unique to one call: copies of a
-	// message carry the same id, and a publisher that publishes a message again gives it another.
+	// ID is the [Message].ID that Schedule was given. Otherwise it is unique to one call: copies of
+	// a message carry the same id, and a publisher that publishes a message again gives it another.
 	ID string
 
 	// Due is the time of Publish plus its delay, by the publisher's clock, in whole milliseconds.

@@ -40,8 +40,8 @@ func (n NoTickets) unsupported(op string) error {
 }
 
 // PublishEach calls publish for each message and returns the results at the messages' indices. It
-// implements [Delayer].PublishBatch where messages cannot be sent together, and refuses those with an
-// ID or a Due:
+// implements [Delayer].PublishBatch where messages cannot be sent together, and refuses those with
+// an ID or a Due:
 //
 //	func (d *mine) PublishBatch(ctx context.Context, messages []delayer.Message) []error {
 //		return delayer.PublishEach(ctx, d.Publish, messages)

@@ -18,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
+	"github.com/delayer-go/delayer/recurring"
 )
 
 // entries serve the exchanges of a file, as it was when it was last read.
@@ -32,17 +33,18 @@ type entries struct {
 // A shift serves one version of the file.
 type shift struct {
 	config
-	runner *entry.Runner // nil: no exchange is served
-	movers []*rebind.Mover
+	runner    *entry.Runner // nil: no exchange is served
+	movers    []*rebind.Mover
+	recurring *recurring.Scheduler // nil: there is no such message
 }
 
 // open declares what a version of the file needs.
 func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
 	s := &shift{config: serves}
-	if len(s.Exchanges) == 0 {
-		return s, nil
-	}
 	var err error
+	if s.recurring, err = e.scheduler(serves.Recurring); err != nil || len(s.Exchanges) == 0 {
+		return s, err
+	}
 	if s.movers, err = movers(e.cfg.Settings, s.Exchanges); err != nil {
 		return nil, err
 	}
@@ -70,10 +72,14 @@ func (e *entries) open(ctx context.Context, serves config) (*shift, error) {
 
 // run serves until ctx ends, and closes what open has opened.
 func (s *shift) run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	if s.recurring != nil {
+		running.Go(func() { s.recurring.Run(ctx) })
+	}
 	if s.runner == nil {
 		return
 	}
-	var running sync.WaitGroup
 	for _, m := range s.movers {
 		running.Go(func() { m.Run(ctx) })
 	}
@@ -115,10 +121,10 @@ func (e *entries) next(ctx context.Context, reread <-chan os.Signal) *shift {
 			s, err = e.open(ctx, serves)
 		}
 		if err == nil {
-			e.log.Info("the configuration was read again: exchanges and prefetch are as it says, the rest is as it was at the start")
+			e.log.Info("the configuration was read again: exchanges, prefetch and recurring are as it says, the rest is as it was at the start")
 			return s
 		}
-		e.log.Error("the configuration cannot be served; exchanges are served as before", "error", err)
+		e.log.Error("the configuration cannot be served; all is served as before", "error", err)
 	}
 }
 

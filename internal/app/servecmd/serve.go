@@ -41,12 +41,17 @@ type config struct {
 	Exchanges []entry.Spec `yaml:"exchanges"`
 	// Prefetch is how many messages of an exchange are under way at a time. Default: 500.
 	Prefetch int `yaml:"prefetch"`
+	// Recurring are messages that are sent at the times of cron expressions.
+	Recurring []recurringMessage `yaml:"recurring"`
 	// HTTP is the HTTP API, if it has an address to listen at.
 	HTTP api.Config `yaml:"http"`
 }
 
-// nothing reports whether there is neither an exchange nor an API to serve.
-func (c config) nothing() bool { return len(c.Exchanges) == 0 && c.HTTP.Listen == "" }
+// nothing reports whether there is neither an exchange, nor a recurring message, nor an API to
+// serve.
+func (c config) nothing() bool {
+	return len(c.Exchanges) == 0 && len(c.Recurring) == 0 && c.HTTP.Listen == ""
+}
 
 const (
 	usualPrefetch = 500
@@ -96,6 +101,9 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	cfg.Controller.Run = delayer.On // services that publish leave that to this process
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
+		return err
+	}
+	if err := checkRecurring(cfg, serves); err != nil {
 		return err
 	}
 	objects, err := backend.Topology(cfg)

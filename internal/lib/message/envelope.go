@@ -90,8 +90,8 @@ func DueAt(due time.Time) (time.Time, error) {
 	return whole, nil
 }
 
-// ValidateScheduled returns why a message cannot be scheduled by its id and times, and its due time; zero: it has a
-// delay.
+// ValidateScheduled returns why a message cannot be scheduled by its id and times, and its due
+// time; zero: it has a delay.
 func ValidateScheduled(m *delayer.Message) (due time.Time, err error) {
 	if m.ID != "" {
 		if err := ValidateID(m.ID); err != nil {
@@ -153,8 +153,8 @@ func Seal(msg amqp091.Publishing, e Envelope, more amqp091.Table, keys ...any) a
 }
 
 // own returns value with its own byte slices, which the caller may change while the message is
-// being written. An int that needs 64 bits becomes an int64: amqp091-go writes every int as 32 bits,
-// and silently cuts it off.
+// being written. An int that needs 64 bits becomes an int64: amqp091-go writes every int as 32
+// bits, and silently cuts it off.
 func own(value any) any {
 	switch v := value.(type) {
 	case []byte:
