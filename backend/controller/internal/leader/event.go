@@ -29,6 +29,7 @@ type (
 		Again  bool // it has been delivered before
 		Bundle *bundle.Bundle
 		Err    error
+		Raw    any  // what cannot be read, as it came: Keep gives it back
 		Own    bool // this process wrote it: the clock of its Own times is that of Now.Mono
 	}
 
@@ -90,7 +91,7 @@ type (
 	// Deliver publishes a message to its destination, on the connection of the log.
 	Deliver struct{ Item *Item }
 
-	// Keep publishes what is not ours to the unroutable queue, as it came.
+	// Keep publishes what is not ours to the unroutable queue, as it came: Item.Raw.
 	Keep struct{ Item *Item }
 
 	// Surrender ends the tenure: the connection is closed.

@@ -24,12 +24,18 @@ type Config struct {
 	Tenure string // names this tenure, and no other ever
 	// Prefetch of the log, of a slot of the first ring, and of others: bundles in hand at a time.
 	PrefetchLog, Prefetch, PrefetchLong int
+	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
+	// surrenders for Overfull, unless PrefetchLog is LeastPrefetch or less.
+	Memory int
 }
 
 const (
-	// LogPrefetch is how many bundles of the log may be in hand, unless a Config says otherwise. It cannot change in a tenure:
-	// another consumer would be another leader.
+	// LogPrefetch is how many bundles of the log may be in hand, unless a Config says otherwise. It
+	// cannot change in a tenure: another consumer would be another leader.
 	LogPrefetch = 256
+	// LeastPrefetch is how many there must be at least: the newest mark is one of them, and what
+	// waits for the next mark must not keep that away.
+	LeastPrefetch = 4
 
 	defaultPrefetch, defaultPrefetchLong = 256, 64
 
@@ -147,6 +153,10 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	return l.out, next
 }
 
+// Overfull is why a leader surrenders that holds more than Config.Memory. The next tenure is to
+// consume with a quarter of the prefetch.
+const Overfull = "it holds too much"
+
 func (l *Leader) do(e Effect) { l.out = append(l.out, e) }
 
 func (l *Leader) surrender(why string) {
@@ -205,7 +215,7 @@ func (l *Leader) delivered(d Delivered) {
 	case errors.Is(d.Err, bundle.ErrNewer):
 		l.surrender(fmt.Sprintf("a bundle cannot be read: %v", d.Err))
 	case b == nil:
-		l.do(Keep{&Item{parcels: []*parcel{p}, foreign: true, tag: d.Tag, queue: d.Queue}})
+		l.do(Keep{&Item{parcels: []*parcel{p}, foreign: true, Raw: d.Raw}})
 	case b.Records[0].Kind == bundle.Mark:
 		l.marked(s, p, d)
 	case b.Writer == l.cfg.Tenure && l.void[b.Number]:
@@ -218,6 +228,9 @@ func (l *Leader) delivered(d Delivered) {
 		for i := range b.Records {
 			l.take(&Item{Record: b.Records[i], parcels: []*parcel{p}, own: d.Own})
 		}
+	}
+	if l.cfg.Memory > 0 && l.Stats.Bytes > l.cfg.Memory && l.cfg.PrefetchLog > LeastPrefetch {
+		l.surrender(Overfull)
 	}
 }
 

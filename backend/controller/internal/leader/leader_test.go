@@ -117,6 +117,9 @@ func (b *bench) do(e Effect) {
 	case Deliver:
 		b.told = append(b.told, "deliver "+e.Item.ID)
 		b.step(Sent{e.Item, Stored})
+	case Keep:
+		b.told = append(b.told, fmt.Sprintf("keep %v", e.Item.Raw))
+		b.step(Sent{e.Item, Stored})
 	case Surrender:
 		b.told = append(b.told, "surrender: "+e.Why)
 	}
@@ -243,4 +246,25 @@ func TestLeader_Newer(t *testing.T) {
 	b := newBench(t, Config{})
 	b.step(Delivered{Queue: Log, Tag: 99, Err: fmt.Errorf("it is newer: %w", bundle.ErrNewer)})
 	require.Contains(t, b.said(), "surrender: a bundle cannot be read")
+}
+
+// TestLeader_Foreign: what is no bundle is kept as it came.
+func TestLeader_Foreign(t *testing.T) {
+	b := newBench(t, Config{})
+	b.step(Delivered{Queue: Log, Tag: 99, Err: bundle.ErrForeign, Raw: "raw"})
+	require.Contains(t, b.said(), "keep raw")
+}
+
+// TestLeader_Overfull: one that holds more than its memory surrenders, unless its prefetch is the
+// least already.
+func TestLeader_Overfull(t *testing.T) {
+	for prefetch, says := range map[int]string{8: "surrender: " + Overfull, LeastPrefetch: ""} {
+		b := newBench(t, Config{PrefetchLog: prefetch, Memory: 1000})
+		b.write(message("a", 90*time.Second))
+		require.Empty(t, b.said())
+		large := message("b", 90*time.Second)
+		large.Payload = make([]byte, 1000)
+		b.write(large)
+		require.Equal(t, says, b.said())
+	}
 }

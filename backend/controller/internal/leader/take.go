@@ -25,12 +25,8 @@ type Item struct {
 	dest    *destination
 
 	foreign bool // a bundle that is not ours
-	queue   Queue
-	tag     uint64
+	Raw     any  // of such a bundle: that of its Delivered
 }
-
-// Foreign names the bundle of an item that is to be kept.
-func (it *Item) Foreign() (q Queue, tag uint64) { return it.queue, it.tag }
 
 // An entry is what is known of a message at a due time, from when something of it is in memory
 // until its turn is over.

@@ -15,6 +15,7 @@ type account struct {
 	byID     map[string]*record
 	order    int
 	faults   []fault
+	foreign  []*item
 	lost     []time.Duration // when what a process had in hand went back: nothing else makes a copy
 	problems []string
 	stats
@@ -192,7 +193,7 @@ func (a *account) inOrder(r *record) {
 		return
 	}
 	for _, other := range a.records {
-		if !r.own && !other.own && r.perhapsAt+other.perhapsAt == 0 && other.p == r.p && other.at == r.at && other.due == r.due && r.due != 0 && other.to == r.to && other.order > r.order && len(other.deliverd) > 0 && len(r.deliverd) == 1 &&
+		if r.order > 0 && !r.own && !other.own && r.perhapsAt+other.perhapsAt == 0 && other.p == r.p && other.at == r.at && other.due == r.due && r.due != 0 && other.to == r.to && other.order > r.order && len(other.deliverd) > 0 && len(r.deliverd) == 1 &&
 			len(r.tickets) <= 1 && len(other.tickets) <= 1 {
 			a.problem("%s overtook %s", other.id(), r.id())
 		}
@@ -322,8 +323,10 @@ func (a *account) rest() {
 			}
 		}
 	}
-	if b.kept < a.Foreign {
-		a.problem("%d foreign messages were kept of %d", b.kept, a.Foreign)
+	for _, it := range a.foreign {
+		if !it.kept {
+			a.problem("a foreign message is lost")
+		}
 	}
 	leaders := 0
 	for _, p := range a.w.processes {

@@ -46,6 +46,7 @@ type item struct {
 	by       incarnation    // which has written it
 	again    bool           // it was delivered before
 	byLeader bool
+	kept     bool // it is in the unroutable queue
 
 	of     *record       // what is delivered,
 	to     string        // where,
@@ -65,7 +66,6 @@ type broker struct {
 	dests  []*destination
 	route  func(*item) []*destination
 	conns  []*conn
-	kept   int // unroutable messages
 }
 
 func newBroker(w *world) *broker {

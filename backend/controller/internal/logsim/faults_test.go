@@ -24,7 +24,8 @@ type plan struct {
 	latency      time.Duration // of the slowest connection
 	hiccup       time.Duration // by how much a timer fires late
 	large        float64       // of the messages
-	prefetch     int           // of slots; 0: as usual
+	prefetch     int           // of the log and of slots; 0: as usual
+	budget       int           // of the memory of a leader; 0: any
 	even         float64       // of the messages: they are due at even seconds
 	bursts       float64       // of the times at which something is published
 	repeats      float64       // of those with tickets: they are scheduled several times
@@ -69,7 +70,8 @@ func (w *world) choosePlan() {
 	case 5:
 		p.strangers, p.faults = true, 4
 	case 4:
-		p.large, p.messages, p.prefetch = 0.2, 400, 8
+		p.large, p.messages, p.prefetch = 0.2, 400, 4<<w.rand.IntN(3)
+		p.budget = w.rand.IntN(2) * 600_000
 		if w.chance(0.5) { // many changes, and much that waits for the mark behind them
 			p.tickets, p.together, p.spread = 1, p.length+w.between(10*time.Second, 3*time.Minute), 4*time.Second
 			if w.chance(0.5) { // a slot of minutes is drained for long, and much of it is held
@@ -490,16 +492,18 @@ func (w *world) meddleWithQueue() {
 			q = w.broker.named[leader.Log]
 		}
 		w.account.fault(0, -1, false, "a foreign message comes to %s", name(q.name))
+		it := &item{}
+		w.account.foreign = append(w.account.foreign, it)
 		w.account.Foreign++
-		q.store(&item{}, func() {})
+		q.store(it, func() {})
 	}
 }
 
 // lose notes what a stranger has taken away.
 func (q *queue) lose(all ...[]*item) {
 	for _, it := range slices.Concat(all...) {
-		if it.bundle == nil { // or it was kept before, and comes again
-			q.b.w.account.Foreign--
+		if it.bundle == nil {
+			it.kept = true // nobody can
 			continue
 		}
 		for _, r := range it.bundle.Records {

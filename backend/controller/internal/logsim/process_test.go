@@ -39,6 +39,7 @@ type process struct {
 	tenure  *tenure
 	tenures int
 	renewed time.Duration // when a tenure last ended for nothing but that
+	quarter int           // how often its prefetch was quartered
 
 	nextTick time.Duration
 
@@ -245,12 +246,16 @@ func (p *process) begin() {
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
-	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, PrefetchLog: p.w.plan.prefetch, Prefetch: p.w.plan.prefetch, PrefetchLong: p.w.plan.prefetch}
+	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget}
+	if prefetch := p.w.plan.prefetch; prefetch > 0 {
+		prefetch = max(prefetch>>(2*p.quarter), leader.LeastPrefetch)
+		cfg.PrefetchLog, cfg.Prefetch, cfg.PrefetchLong = prefetch, prefetch, prefetch
+	}
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}
 	t.leader = leader.New(cfg, p.sees())
-	t.consume(leader.Log, cmp.Or(p.w.plan.prefetch, leader.LogPrefetch))
+	t.consume(leader.Log, cmp.Or(cfg.PrefetchLog, leader.LogPrefetch))
 }
 
 // end ends a tenure: another one begins later.
@@ -262,9 +267,13 @@ func (t *tenure) end(why string) {
 	if t.over = !t.w.mutant.eager; !t.over {
 		t.goOn()
 	}
-	if why == leader.Renews {
+	switch why {
+	case leader.Renews:
 		t.renewed = t.w.now
-	} else {
+	case leader.Overfull:
+		t.quarter++
+		fallthrough
+	default:
 		t.w.account.ended(t.process, why)
 	}
 	if t.tenure == t {
@@ -339,7 +348,7 @@ func (t *tenure) do(e leader.Effect) {
 		t.trace("deliver", "%s due %s", e.Item.ID, clockOf(e.Item.Due))
 		t.write(t.conn, t.w.broker.deliver(it), func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
 	case leader.Keep:
-		keep := func(answer func(leader.Outcome)) { t.w.broker.kept++; answer(leader.Stored) }
+		keep := func(answer func(leader.Outcome)) { e.Item.Raw.(*item).kept = true; answer(leader.Stored) }
 		t.write(t.conn, keep, func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
 	case leader.Surrender:
 		t.end(e.Why)
@@ -357,7 +366,7 @@ func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
 	}
 	d := leader.Delivered{Queue: ch.queue.name, Tag: tag, Again: again, Bundle: it.bundle, Own: it.by == incarnation{p, p.number}}
 	if it.bundle == nil {
-		d.Err = errForeign
+		d.Err, d.Raw = errForeign, it
 	}
 	t.feed(d)
 }

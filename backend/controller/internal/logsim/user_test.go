@@ -16,7 +16,7 @@ type record struct {
 	p           *process // that has published it
 	at          incarnation
 	called      time.Duration
-	order       int           // among those of its publisher
+	order       int           // among those of its publisher; 0: it has none
 	handed      time.Duration // by the broker to a leader, the first time
 	storedAt    time.Duration // in the log, the last time
 	delay       time.Duration
@@ -157,6 +157,7 @@ func (p *process) schedule(r *record, rec bundle.Record) {
 		p.trace("settled", "%s: %d", rec.ID, o)
 		if o == leader.Refused {
 			r.written--
+			r.order = 0 // if it is written again, it is later than others
 		}
 		if o == leader.Stored && !r.confirmed {
 			r.confirmed, r.confirmedAt = true, p.w.now

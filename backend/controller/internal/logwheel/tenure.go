@@ -247,6 +247,7 @@ func (t *tenure) pump(q leader.Queue, channel *amqp091.Channel, messages <-chan 
 	for m := range messages {
 		d := leader.Delivered{Queue: q, Tag: m.DeliveryTag, Again: m.Redelivered}
 		d.Bundle, d.Err = bundle.Read(m.Body)
+		d.Raw = m
 		d.Own = d.Err == nil && d.Bundle.Writer == t.Process
 		if d.Err != nil {
 			t.Logger.Warn("a bundle cannot be read", "queue", t.queue(q), "error", d.Err)
