@@ -70,6 +70,7 @@ const (
 	Unroutable Role = "unroutable" // keeps messages without a destination
 	Discard    Role = "discard"    // drops its messages
 	Clock      Role = "clock"      // dates what expires in it: nothing waits there
+	Counts     Role = "counts"     // keeps what a controller has last counted: nothing waits there
 )
 
 // A Binding leads from an exchange to a queue or to another exchange.
