@@ -90,3 +90,44 @@ func TestFailNext_Refused(t *testing.T) {
 	assert.ErrorIs(t, d.Publish(t.Context(), "", "q", 0, text("x")), delayer.ErrAccess)
 	assert.Empty(t, d.Published())
 }
+
+// TestID: the ticket of an id and a due time counts before there is a message, and after ErrUnknown
+// the message is scheduled again.
+func TestID(t *testing.T) {
+	d := delayertest.New(delayertest.Config{})
+	due := d.Now().Add(time.Hour)
+	order := func(id string) (delayer.Message, delayer.Ticket) {
+		ticket, err := d.Ticket(id, due)
+		require.NoError(t, err)
+		return delayer.Message{Key: id, ID: id, Due: due}, ticket
+	}
+	m, ticket := order("twice")
+	d.FailNext(delayer.ErrUnknown)
+	got, err := d.Schedule(t.Context(), m)
+	require.ErrorIs(t, err, delayer.ErrUnknown)
+	assert.Equal(t, ticket, got)
+	got, err = d.Schedule(t.Context(), m)
+	require.NoError(t, err)
+	assert.Equal(t, ticket, got)
+	assert.Equal(t, []delayer.Message{m}, d.Published())
+
+	m, ticket = order("cancelled before")
+	require.NoError(t, d.Cancel(t.Context(), ticket))
+	_, err = d.Schedule(t.Context(), m)
+	require.NoError(t, err)
+
+	m, ticket = order("postponed before")
+	_, err = d.Postpone(t.Context(), ticket, 2*time.Hour)
+	require.NoError(t, err)
+	_, err = d.Schedule(t.Context(), m)
+	require.NoError(t, err)
+
+	keys := func(list []amqp091.Delivery) (keys []string) {
+		for _, m := range list {
+			keys = append(keys, m.RoutingKey)
+		}
+		return keys
+	}
+	assert.Equal(t, []string{"twice"}, keys(d.Advance(time.Hour+time.Millisecond)))
+	assert.Equal(t, []string{"postponed before"}, keys(d.Advance(time.Hour)))
+}

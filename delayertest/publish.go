@@ -50,9 +50,10 @@ func (d *Delayer) accept(op string, m *delayer.Message, delay time.Duration) (wa
 		}
 		return failure(op, *m, kind, cause)
 	}
-	wait, err = d.fit(delay)
-	if err != nil {
-		return 0, nil, fail(delayer.ErrOutOfRange, err)
+	if m.Due.IsZero() || delay > d.limits.Max { // a Due is kept to exactly, also between tiers
+		if wait, err = d.fit(delay); err != nil {
+			return 0, nil, fail(delayer.ErrOutOfRange, err)
+		}
 	}
 	const frame = 128 << 10
 	bounds := message.Limits{FrameSize: frame, User: m.Publishing.UserId, MaxPriority: d.limits.MaxPriority}

@@ -118,7 +118,7 @@ func decode(data []byte, into any) error {
 
 // rightOf is the right that each operation needs. Others need a token only.
 var rightOf = map[string]tokens.Right{
-	"publish": tokens.Publish, "publishBatch": tokens.Publish, "cancel": tokens.Cancel, "postpone": tokens.Cancel,
+	"publish": tokens.Publish, "publishBatch": tokens.Publish, "cancel": tokens.Cancel, "postpone": tokens.Cancel, "ticket": tokens.Cancel,
 }
 
 func (a *API) register(h huma.API) {
@@ -154,6 +154,8 @@ func (a *API) register(h huma.API) {
 	huma.Register(h, operation("publishBatch", http.MethodPost, messages+"/batch", "Publish up to 1000 messages", http.StatusCreated, posting...), a.publishBatch)
 	huma.Register(h, operation("cancel", http.MethodDelete, ticket, "Cancel a message", http.StatusNoContent, changing...), a.cancel)
 	huma.Register(h, operation("postpone", http.MethodPatch, ticket, "Make a message due later", http.StatusOK, append(changing, posting...)...), a.postpone)
+	huma.Register(h, operation("ticket", http.MethodGet, "/v1/tickets", "The ticket of an id and a due time", http.StatusOK,
+		http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusNotImplemented), a.ticket)
 	huma.Register(h, operation("limits", http.MethodGet, "/v1/limits", "What can be delayed, and for how long", http.StatusOK), a.limits)
 	delete(registry.Map(), reflect.TypeFor[huma.ErrorModel]().Name()) // nobody is sent one
 	delete(registry.Map(), reflect.TypeFor[huma.ErrorDetail]().Name())

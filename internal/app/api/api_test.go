@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -323,6 +324,36 @@ func TestCancelAndPostpone(t *testing.T) {
 	r.refused(r.ask(http.MethodDelete, path("x"), ""), 501, "unsupported", "use backend controller")
 }
 
+// TestID: the same id and due time are one message, whose ticket can be made of both.
+func TestID(t *testing.T) {
+	r := newRig(t, nil)
+	due := r.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	body := fmt.Sprintf(`{"id": "remind/order 17", "due": %q, "key": "q"}`, due.Format(time.RFC3339Nano))
+	r.FailNext(delayer.ErrUnknown)
+	problem := r.refused(r.post(body), 504, "unknown", "")
+	assert.True(t, problem.SafeToRetry, "both are one message")
+	answer := read[Accepted](t, r.post(body))
+	assert.Equal(t, Accepted{ID: "remind/order 17", Due: due, Ticket: problem.Ticket}, answer)
+	results := read[struct{ Results []Result }](t, r.ask(http.MethodPost, "/v1/messages/batch", `{"messages": [`+body+`]}`)).Results
+	assert.Equal(t, []Result{{Status: 201, ID: answer.ID, Due: &due, Ticket: answer.Ticket}}, results)
+	require.Len(t, r.Waiting(), 1)
+
+	named := "/v1/tickets?" + url.Values{"id": {"remind/order 17"}, "due": {due.Format(time.RFC3339Nano)}}.Encode()
+	w := r.ask(http.MethodGet, named, "")
+	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+	assert.Equal(t, answer.Ticket, read[struct{ Ticket string }](t, w).Ticket)
+	require.Equal(t, http.StatusNoContent, r.ask(http.MethodDelete, "/v1/messages/"+answer.Ticket, "").Code)
+	assert.Empty(t, r.Waiting())
+
+	r.refused(r.post(`{"id": "x", "delay": "1h", "key": "q"}`), 422, "invalid", "id needs due")
+	r.refused(r.post(fmt.Sprintf(`{"id": %q, "due": "2099-01-31T18:00:00Z", "key": "q"}`, strings.Repeat("ü", 21))), 422, "invalid", "the id has 42 bytes")
+	r.refused(r.ask(http.MethodGet, "/v1/tickets?id=x", ""), 422, "invalid", "due")
+	r.refused(r.ask(http.MethodGet, "/v1/tickets?id=x&due=tomorrow", ""), 422, "invalid", "due")
+	r = newRig(t, nil, delayer.Limits{Max: time.Hour, Resolution: time.Millisecond})
+	r.refused(r.post(body), 501, "unsupported", "use backend controller")
+	r.refused(r.ask(http.MethodGet, named, ""), 501, "unsupported", "use backend controller")
+}
+
 // publishedLate is the ticket of a message that has been delivered.
 func publishedLate(r *rig) string {
 	ticket := read[Accepted](r, r.post(`{"key": "q", "delay": "1m"}`)).Ticket
@@ -499,10 +530,10 @@ func TestOpenAPI(t *testing.T) {
 			operations = append(operations, method+" "+path)
 		}
 	}
-	assert.ElementsMatch(t, []string{"post /v1/messages", "post /v1/messages/batch", "delete /v1/messages/{ticket}", "patch /v1/messages/{ticket}", "get /v1/limits"}, operations)
+	assert.ElementsMatch(t, []string{"post /v1/messages", "post /v1/messages/batch", "delete /v1/messages/{ticket}", "patch /v1/messages/{ticket}", "get /v1/tickets", "get /v1/limits"}, operations)
 	assert.Contains(t, doc.Paths["/v1/messages"]["post"].Responses, "201")
 	assert.Contains(t, doc.Paths["/v1/messages"]["post"].Responses, "504")
 	assert.NotContains(t, text, "ErrorModel")
-	assert.Len(t, doc.Components.Schemas["Message"].Properties, 9)
+	assert.Len(t, doc.Components.Schemas["Message"].Properties, 10)
 	assert.Contains(t, r.ask(http.MethodGet, "/openapi.yaml", "").Body.String(), "openapi: 3.1.0")
 }

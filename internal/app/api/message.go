@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -64,6 +65,7 @@ func (t *Time) left(now time.Time) (time.Duration, error) {
 
 // A Message is what is published.
 type Message struct {
+	ID       string `json:"id,omitempty" maxLength:"40" example:"remind/order-17" doc:"With due: a name for the message. Published again with the same name and time, it is delivered once, and /v1/tickets makes its ticket from both. At most 40 bytes"`
 	Exchange string `json:"exchange,omitempty" example:"orders" doc:"The exchange to publish to when the message is due. Empty: the default exchange, with the name of a queue as key"`
 	Key      string `json:"key,omitempty" example:"order.expired" doc:"The routing key"`
 	Time
@@ -78,7 +80,7 @@ type Message struct {
 
 // Properties of a message, beside its headers.
 type Properties struct {
-	MessageID       string     `json:"message_id,omitempty" maxLength:"255" doc:"Consumers recognise a copy by it. Default: the header Idempotency-Key, or else a random one"`
+	MessageID       string     `json:"message_id,omitempty" maxLength:"255" doc:"Consumers recognise a copy by it. Default: the header Idempotency-Key, or id, or else a random one"`
 	ContentType     string     `json:"content_type,omitempty" maxLength:"255"`
 	ContentEncoding string     `json:"content_encoding,omitempty" maxLength:"255"`
 	CorrelationID   string     `json:"correlation_id,omitempty" maxLength:"255"`
@@ -112,7 +114,7 @@ func (m *Message) publishing(key string) (amqp091.Publishing, error) {
 	case key != "":
 		msg.MessageId = key
 	case p.MessageID == "":
-		msg.MessageId = rand.Text()
+		msg.MessageId = cmp.Or(m.ID, rand.Text())
 	}
 	switch {
 	case m.Text != nil && (m.JSON != nil || m.Base64 != nil), m.JSON != nil && m.Base64 != nil:
@@ -137,7 +139,14 @@ func (m *Message) message(key string, now time.Time) (delayer.Message, error) {
 		return delayer.Message{}, err
 	}
 	msg, err := m.publishing(key)
-	return delayer.Message{Exchange: m.Exchange, Key: m.Key, Delay: left, Publishing: msg}, err
+	sent := delayer.Message{Exchange: m.Exchange, Key: m.Key, Delay: left, Publishing: msg}
+	switch {
+	case m.ID != "" && m.Due == nil:
+		return sent, errors.New("id needs due: the same id and due are one message")
+	case m.ID != "":
+		sent.ID, sent.Due, sent.Delay = m.ID, time.Time(*m.Due), 0
+	}
+	return sent, err
 }
 
 const mostMessages = 1000

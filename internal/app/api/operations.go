@@ -78,7 +78,7 @@ func (a *API) publish(ctx context.Context, in *Posted) (*AcceptedAnswer, error) 
 	if err != nil {
 		return nil, a.unsent(err, &m, ticket)
 	}
-	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, m.Delay), Ticket: string(ticket)}}, nil
+	return &AcceptedAnswer{Accepted{ID: m.Publishing.MessageId, Due: due(now, &m), Ticket: string(ticket)}}, nil
 }
 
 // unsent is what clients are told of a message that was not confirmed.
@@ -86,6 +86,9 @@ func (a *API) unsent(err error, m *delayer.Message, ticket delayer.Ticket) *Prob
 	problem := a.problem(err)
 	if !problem.SafeToRetry {
 		problem.ID, problem.Ticket = m.Publishing.MessageId, string(ticket)
+	}
+	if m.ID != "" && time.Until(m.Due) > 0 { // both are one message
+		problem.SafeToRetry = true
 	}
 	return problem
 }
@@ -107,9 +110,9 @@ func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, err
 	return "", a.Delayer.Publish(ctx, m.Exchange, m.Key, m.Delay, m.Publishing)
 }
 
-// cancellable reports whether there is time to cancel a message.
+// cancellable reports whether there is time to cancel a message, or its id asks for a ticket.
 func cancellable(l delayer.Limits, m *delayer.Message) bool {
-	return l.CancelBefore > 0 && m.Delay > l.CancelBefore
+	return m.ID != "" || l.CancelBefore > 0 && m.Delay > l.CancelBefore
 }
 
 // scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for
@@ -147,8 +150,11 @@ func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delaye
 	return tickets, errs
 }
 
-func due(now time.Time, delay time.Duration) time.Time {
-	return now.Add(delay).UTC().Truncate(time.Millisecond)
+func due(now time.Time, m *delayer.Message) time.Time {
+	if !m.Due.IsZero() {
+		return m.Due.UTC()
+	}
+	return now.Add(m.Delay).UTC().Truncate(time.Millisecond)
 }
 
 func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tracing, now time.Time) (delayer.Message, *Problem) {
@@ -217,7 +223,7 @@ func (a *API) publishBatch(ctx context.Context, in *PostedBatch) (*BatchAnswer, 
 			r.fail(a.unsent(err, m, tickets[i]))
 			continue
 		}
-		t := due(now, m.Delay)
+		t := due(now, m)
 		*r = Result{Status: http.StatusCreated, ID: m.Publishing.MessageId, Due: &t, Ticket: string(tickets[i])}
 	}
 	return answerTo(results), nil
@@ -257,6 +263,29 @@ func (a *API) cancel(ctx context.Context, in *Named) (*struct{}, error) {
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
+// Identified names a message by what it was, or will be, published with.
+type Identified struct {
+	ID  string    `query:"id" required:"true" maxLength:"40" doc:"As in the message"`
+	Due time.Time `query:"due" required:"true" example:"2027-01-31T18:00:00Z" doc:"As in the message"`
+}
+
+// TicketAnswer answers Identified.
+type TicketAnswer struct {
+	Body struct {
+		Ticket string `json:"ticket" doc:"It is the same whether there is such a message or not"`
+	}
+}
+
+func (a *API) ticket(_ context.Context, in *Identified) (*TicketAnswer, error) {
+	ticket, err := a.Delayer.Ticket(in.ID, in.Due)
+	if err != nil {
+		return nil, a.problem(err).again()
+	}
+	answer := &TicketAnswer{}
+	answer.Body.Ticket = string(ticket)
+	return answer, nil
+}
+
 // Postponing is the request to make a message due later.
 type Postponing struct {
 	Named
@@ -287,7 +316,7 @@ func (a *API) postpone(ctx context.Context, in *Postponing) (*Postponed, error) 
 		return nil, a.problem(err).again()
 	}
 	answer := &Postponed{}
-	answer.Body.Due, answer.Body.Ticket = due(now, delay), string(ticket)
+	answer.Body.Due, answer.Body.Ticket = due(now, &delayer.Message{Delay: delay}), string(ticket)
 	return answer, nil
 }
 

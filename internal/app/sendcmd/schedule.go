@@ -49,8 +49,18 @@ func (f *ticketFlags) with(ctx context.Context, use func(context.Context, delaye
 
 // Cancel is `delayer cancel`.
 type Cancel struct {
-	Tickets []delayer.Ticket `arg:"" name:"ticket" help:"What delayer send, or Schedule, has returned."`
+	Tickets []delayer.Ticket `arg:"" optional:"" name:"ticket" help:"What delayer send, or Schedule, has returned."`
+	ID      string           `placeholder:"ID" help:"With --at, instead of a ticket: the id with which the message was sent."`
+	At      *moment          `placeholder:"TIME" help:"When that message is due, exactly: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
 	ticketFlags
+}
+
+// Validate refuses invalid values as usage errors, before anything is opened.
+func (c *Cancel) Validate() error {
+	if (c.ID == "") != (c.At == nil) || (c.ID == "") == (len(c.Tickets) == 0) {
+		return errors.New("give tickets, or --id and --at")
+	}
+	return c.Deadline.Validate()
 }
 
 // cancelledTicket is what cancel says of a ticket.
@@ -65,6 +75,13 @@ func (c *Cancel) Run(ctx context.Context, s cli.Streams) error {
 	done := make([]cancelledTicket, 0, len(c.Tickets))
 	failed := 0
 	err := c.with(ctx, func(ctx context.Context, by delayer.Delayer) error {
+		if c.ID != "" {
+			ticket, err := by.Ticket(c.ID, c.At.Time)
+			if err != nil {
+				return err
+			}
+			c.Tickets = []delayer.Ticket{ticket}
+		}
 		for _, ticket := range c.Tickets {
 			err := by.Cancel(ctx, ticket)
 			is := err == nil

@@ -26,8 +26,9 @@ type Send struct {
 	Key         string     `placeholder:"KEY" help:"The routing key, or the queue's name."`
 	Delay       *cli.Delay `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
 	At          *moment    `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
+	ID          string     `placeholder:"ID" help:"With --at: a name for the message. Sent again with the same name and time, it is delivered once, and delayer cancel takes the name and time. Needs backend controller."`
 	Body        string     `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
-	MessageID   string     `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, a random one."`
+	MessageID   string     `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, --id, or else a random one."`
 	ContentType string     `placeholder:"TYPE" help:"The content-type property."`
 	Header      []string   `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
 	flags.Deadline
@@ -48,6 +49,8 @@ func (c *Send) Validate() error {
 		return fmt.Errorf("--exchange, --key: give an exchange, or a queue's name as the key")
 	case c.Delay == nil && c.At == nil:
 		return errors.New("--delay, --at: give one of them")
+	case c.ID != "" && c.At == nil:
+		return errors.New("--id: give --at too")
 	}
 	if _, err := until(c.Delay, c.At, time.Now()); err != nil {
 		return err
@@ -102,10 +105,14 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 	if err != nil {
 		return said, err
 	}
-	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
+	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, c.ID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
 	msg := amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID}
-	if d.Limits().CancelBefore > 0 {
-		said.Ticket, err = d.Schedule(ctx, delayer.Message{Exchange: c.Exchange, Key: c.Key, Delay: delay, Publishing: msg})
+	m := delayer.Message{Exchange: c.Exchange, Key: c.Key, Delay: delay, Publishing: msg}
+	if c.ID != "" {
+		m.ID, m.Due, m.Delay = c.ID, c.At.Time, 0
+	}
+	if m.ID != "" || d.Limits().CancelBefore > 0 {
+		said.Ticket, err = d.Schedule(ctx, m)
 	} else {
 		err = d.Publish(ctx, c.Exchange, c.Key, delay, msg)
 	}
