@@ -56,16 +56,9 @@ type Publishing struct {
 	// was not sent.
 	Written func()
 
-	// Before is when the message must have been written, zero where that does not matter. A message
-	// that waited for longer, because the broker blocks publishers, is not sent (ErrStale).
-	Before time.Time
-
-	// Decided is when it was decided that the message is to be written, zero where that does not
-	// matter. A connection that was made later does not send it (ErrStale): this process may have
-	// stood still in between, for longer than its clocks tell, and what it had consumed be
-	// another's. A connection that the broker still knows tells that it stood still for no longer
-	// than two heartbeats.
-	Decided time.Time
+	// Fill makes the message when it is about to be written, unless it is nil: until then what goes
+	// into it may change. false: there is nothing to be sent. Message has no body before.
+	Fill func(*amqp091.Publishing) bool
 }
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
@@ -214,10 +207,6 @@ func (p *Publisher) Close() {
 	p.pool.retired.Wait()
 	<-drained
 }
-
-// ErrStale is in the chain of the error for a message that was not sent since it was not written
-// Before its time.
-var ErrStale = errors.New("it could not be written in time")
 
 // ErrReturned is in the chain of the error for a message that no queue took.
 var ErrReturned = errors.New("returned by the broker")

@@ -174,16 +174,8 @@ func (c *publisherChannel) report(o *openChannel) {
 	}
 }
 
-// write writes a message, unless it is too late or its caller has left.
+// write writes a message, unless its caller has left.
 func (c *publisherChannel) write(o *openChannel, m *Pending) {
-	if before := m.msg.Before; !before.IsZero() && time.Now().After(before) {
-		m.fail(delayer.ErrNotSent, ErrStale, "the broker blocks publishers")
-		return
-	}
-	if decided := m.msg.Decided; !decided.IsZero() && o.gathering.wire.made.After(decided) {
-		m.fail(delayer.ErrNotSent, ErrStale, "the connection was lost")
-		return
-	}
 	m.mu.Lock()
 	left := m.state == withdrawn
 	if !left {
@@ -196,6 +188,10 @@ func (c *publisherChannel) write(o *openChannel, m *Pending) {
 	m.mu.Unlock()
 	if left {
 		return // its slot is free
+	}
+	if m.msg.Fill != nil && !m.msg.Fill(&m.msg.Message) {
+		m.fail(delayer.ErrNotSent, nil, "")
+		return
 	}
 	o.pending.Add(1)
 	o.sent.Add(1)

@@ -2,16 +2,12 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -71,32 +67,25 @@ type batch struct {
 }
 
 // publish publishes messages one behind the other. Those that were certainly not stored, because
-// objects of ours are gone or the broker blocks publishers, are sent again behind the others.
+// objects of ours are gone, are sent again behind the others.
 func (b *batch) publish(ctx context.Context, todo []int) {
 	for attempt := 1; len(todo) > 0; attempt++ {
-		again, late := b.send(ctx, todo, attempt == attempts)
-		for _, f := range late { // what it publishes must not wait for the others
-			m := b.messages[f.index]
-			b.results[f.index] = b.engine.explain(b.engine.late(ctx, f.limit), m.Delay, m.Exchange, m.Key)
-			b.tell(ctx, f.index)
-		}
-		todo = again
+		todo = b.send(ctx, todo, attempt == attempts)
 	}
 }
 
 // A flight is a message on its way, or the error why it is not.
 type flight struct {
 	index   int
-	pending *broker.Pending
-	sealed  amqp091.Table // its headers
-	limit   deadline
+	pending Pending
+	out     outgoing
 	err     error
 }
 
-// send sends messages once. It returns those to be sent again, unless this is the last attempt, and
-// those that were confirmed after their deadline. One goroutine submits messages and this one waits
+// send sends messages once. It returns those to be sent again, unless this is the last attempt. One
+// goroutine submits messages and this one waits
 // for their confirms, so that a message that waits for its turn holds up no confirm.
-func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int, late []flight) {
+func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int) {
 	e := b.engine
 	flights := make(chan flight, min(len(todo), inFlight))
 	var flying sync.WaitGroup
@@ -108,13 +97,9 @@ func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int, l
 			f.err = f.pending.Wait(ctx)
 		}
 		if f.err == nil {
-			message.Recycle(amqp091.Publishing{Headers: f.sealed})
+			f.out.confirmed()
 		}
 		flying.Done()
-		if f.err == nil && f.limit.missed() {
-			late = append(late, f)
-			continue
-		}
 		m := &b.messages[f.index]
 		b.results[f.index] = e.explain(f.err, m.Delay, m.Exchange, m.Key)
 		lost := f.err != nil && e.lost(f.err, m.Delay)
@@ -122,13 +107,13 @@ func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int, l
 			e.keeper.Doubt()
 			doubted = int(latest.Load())
 		}
-		if !last && (lost || errors.Is(f.err, broker.ErrStale)) {
+		if !last && lost {
 			again = append(again, f.index)
 		} else {
 			b.tell(ctx, f.index)
 		}
 	}
-	return again, late
+	return again
 }
 
 // submit submits messages in ascending order. Preparing one may wait for a connection, and Close
@@ -146,7 +131,6 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 			ended = e.ended(ctx, i)
 		}
 		m, f := &b.messages[i], flight{index: i, err: ended}
-		var msg broker.Publishing
 		if ended == nil {
 			latest.Store(int64(i))
 			if b.began != nil && b.began[i].IsZero() {
@@ -158,19 +142,19 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 			}
 			if f.err == nil {
 				envelope := message.NewEnvelope(time.Now().Add(m.Delay), m.Delay, m.Exchange)
-				msg, f.limit, f.err = e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope)
+				f.out, f.err = e.prepare(prepare, m.Exchange, m.Key, waits, m.Publishing, envelope, envelope.Due)
 				if f.err != nil && ctx.Err() == nil && e.closing.Err() != nil { // because of Close
 					f.err = e.ended(ctx, i)
 				}
 			}
 		}
-		alone := f.err == nil && !msg.Direct && e.publisher.Alone(&msg)
+		alone := f.err == nil && f.out.wait == nil && !f.out.Direct && e.publisher.Alone(&f.out.Publishing)
 		if alone { // it comes after those before it
 			flying.Wait()
 		}
 		if f.err == nil {
-			msg.Order, f.sealed = order, msg.Message.Headers
-			f.pending, f.err = e.publisher.Submit(ctx, msg)
+			f.out.Order = order
+			f.pending, f.err = e.submit(ctx, &f.out)
 		}
 		flying.Add(1)
 		flights <- f

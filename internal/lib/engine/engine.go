@@ -34,6 +34,7 @@ type Engine struct {
 	publisher *broker.Publisher
 	dests     *delivery.Destinations // nil for a Direct strategy
 	direct    Direct                 // nil for any other
+	submitter Submitter              // the same
 	keeper    *keeper.Keeper
 	mover     *delivery.Mover // nil if this Delayer leaves misrouted messages to others
 
@@ -59,10 +60,8 @@ func (e *Engine) Keeper() *keeper.Keeper { return e.keeper }
 // Control is the connection that does not publish.
 func (e *Engine) Control() *broker.Control { return e.control }
 
-// PublishDirect publishes to an exchange that is not of the topology, as [broker.Publisher] does.
-func (e *Engine) PublishDirect(ctx context.Context, msg broker.Publishing) error {
-	return e.publisher.PublishDirect(ctx, msg)
-}
+// Publisher is what publishes.
+func (e *Engine) Publisher() *broker.Publisher { return e.publisher }
 
 // Close implements [delayer.Delayer].
 func (e *Engine) Close() error {
@@ -105,24 +104,45 @@ func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay 
 	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
 	envelope.ID = cmp.Or(id, envelope.ID)
 	for attempt := 1; ; attempt++ {
-		sealed, limit, err := e.prepare(ctx, exchange, key, waits, msg, envelope)
+		out, err := e.prepare(ctx, exchange, key, waits, msg, envelope, envelope.Due)
 		if err == nil {
-			err = e.publisher.Publish(ctx, sealed)
+			err = e.publish(ctx, &out)
 		}
-		switch {
-		case err == nil:
-			message.Recycle(sealed.Message) // confirmed: otherwise it may still be being written
-			if limit.missed() {
-				return e.late(ctx, limit)
-			}
-			return nil
-		case attempt == attempts:
-			return err
-		case e.lost(err, delay):
-			e.keeper.Doubt()
-		case !errors.Is(err, broker.ErrStale):
+		if !e.lost(err, delay) || attempt == attempts {
 			return err
 		}
+		e.keeper.Doubt()
+	}
+}
+
+// An outgoing message is ready to be sent.
+type outgoing struct {
+	broker.Publishing
+	wait *Wait // it is the Submitter's: Message is as the user gave it
+}
+
+func (e *Engine) submit(ctx context.Context, out *outgoing) (Pending, error) {
+	if out.wait != nil {
+		return e.submitter.Submit(ctx, *out.wait, out.Message)
+	}
+	return e.publisher.Submit(ctx, out.Publishing)
+}
+
+func (e *Engine) publish(ctx context.Context, out *outgoing) error {
+	pending, err := e.submit(ctx, out)
+	if err == nil {
+		err = pending.Wait(ctx)
+	}
+	if err == nil {
+		out.confirmed()
+	}
+	return err
+}
+
+// confirmed gives up what was made for a message: before its confirm it may still be being written.
+func (out *outgoing) confirmed() {
+	if out.wait == nil {
+		message.Recycle(out.Message)
 	}
 }
 
@@ -165,11 +185,12 @@ func (e *Engine) lost(err error, delay time.Duration) bool {
 	return delivery.TopologyLost(err) || errors.Is(err, broker.ErrReturned) && delay > 0
 }
 
-// prepare makes sure that a message can get to its destination, and returns how it is published.
-func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope) (p broker.Publishing, limit deadline, err error) {
+// prepare makes sure that a message can get to its destination, and returns how it is published. due
+// is by the clock of this process.
+func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing, envelope message.Envelope, due time.Time) (out outgoing, err error) {
 	// A message without a delay does not need the queues that belong to somebody else.
 	if err := e.keeper.Ensure(ctx); err != nil && (delay > 0 || !errors.Is(err, delayer.ErrConflict)) {
-		return p, limit, err
+		return out, err
 	}
 	var destinations []any
 	if e.direct != nil {
@@ -178,20 +199,26 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		destinations, err = e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
 	}
 	if err != nil {
-		return p, limit, err
+		return out, err
 	}
 	if delay == 0 {
-		return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}, limit, nil
+		out.Publishing = broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: message.Seal(msg, envelope, nil)}
+		return out, nil
 	}
 	bcc, _ := msg.Headers["BCC"].([]any)
-	to, err := e.strategy.Enter(ctx, Wait{
-		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, BCC: bcc, Priority: msg.Priority,
-	})
+	wait := Wait{
+		Delay: delay, Key: key, Words: message.Words(key), Destinations: destinations, Envelope: envelope, Due: due, BCC: bcc, Priority: msg.Priority,
+	}
+	if e.submitter != nil {
+		out.wait, out.Message = &wait, msg
+		return out, nil
+	}
+	to, err := e.strategy.Enter(ctx, wait)
 	if err != nil {
 		if broker.Code(err) == amqp091.NotFound { // an object of ours was deleted: what Enter declares leads there
 			err = delivery.Lost(e.settings.Backend, "", err)
 		}
-		return p, limit, err
+		return out, err
 	}
 	if to.Key != nil {
 		key = *to.Key
@@ -199,11 +226,12 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	if to.Ordered {
 		msg.Priority = 0
 	}
-	return broker.Publishing{
-		Exchange: to.Exchange, Key: key, Before: to.Before, Optional: to.Optional, Direct: to.Foreign,
+	out.Publishing = broker.Publishing{
+		Exchange: to.Exchange, Key: key, Optional: to.Optional, Direct: to.Foreign,
 		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional && !to.Foreign, // an exchange of ours leads to one queue
 		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
-	}, deadline{to.Before, to.Late}, nil
+	}
+	return out, nil
 }
 
 func (e *Engine) fail(kind, cause error) error {
@@ -274,15 +302,9 @@ func (e *Engine) resend(ctx context.Context, was message.Envelope, key string, r
 		return e.fail(delayer.ErrOutOfRange, err)
 	}
 	was.Delay = remaining
-	here := was
-	here.Due = time.Now().Add(waits)
-	sealed, limit, err := e.prepare(ctx, was.Exchange, key, waits, msg, here)
+	out, err := e.prepare(ctx, was.Exchange, key, waits, msg, was, time.Now().Add(waits))
 	if err == nil {
-		sealed.Message.Headers[delayer.Header] = was.String()
-		err = e.publisher.Publish(ctx, sealed)
-	}
-	if err == nil && limit.missed() {
-		err = e.late(ctx, limit)
+		err = e.publish(ctx, &out)
 	}
 	if e.lost(err, remaining) {
 		e.keeper.Doubt()

@@ -70,6 +70,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 		NoTickets: delayer.NoTickets{Backend: c.settings.Backend}, settings: c.settings, control: c.control,
 		strategy: s, limits: s.Limits(),
 	}
+	e.submitter, _ = s.(Submitter)
 	e.closing, e.stop = context.WithCancel(context.Background())
 	frame, _, _ := c.control.Conn().Server()
 	e.bounds = message.Limits{

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -27,6 +26,20 @@ type Strategy interface {
 	Enter(ctx context.Context, m Wait) (Entry, error)
 }
 
+// A Submitter is a [Strategy] that publishes what waits in messages of its own, and is not asked
+// by Enter.
+type Submitter interface {
+	// Submit hands a message over, behind those of earlier calls. The message is not read any more
+	// once it has returned. Its errors, and those of Wait, are those of broker.Publisher.
+	Submit(ctx context.Context, m Wait, msg amqp091.Publishing) (Pending, error)
+}
+
+// A Pending is a message that was submitted: see broker.Pending.
+type Pending interface {
+	// Wait returns what became of the message. It is called once.
+	Wait(ctx context.Context) error
+}
+
 // A Router is a [Strategy] whose messages need bindings between its queues that are declared on
 // use.
 type Router interface {
@@ -48,7 +61,8 @@ type Wait struct {
 	Words        int           // the number of words that our routing keys must have
 	Destinations []any         // the delivery keys of its destinations, strings
 	Envelope     message.Envelope
-	BCC          []any // the user's own, strings
+	Due          time.Time // by the clock of this process; Envelope's may be another's
+	BCC          []any     // the user's own, strings
 	Priority     uint8
 }
 
@@ -76,29 +90,8 @@ type Entry struct {
 	Key      *string       // nil: the user's
 	Keys     []any         // strings; BCC keys beside the user's own
 	Headers  amqp091.Table // added to the message's
-	Before   time.Time     // it must be written by then, or Enter is asked again; zero: any time
-
-	// Late is called if the message was confirmed after Before; nil if that does not matter.
-	Late func(context.Context) error
 
 	Optional bool // not mandatory: the exchange would return every message
 	Foreign  bool // the exchange is not ours
 	Ordered  bool // in the queue no message may overtake another: it has no priority there
-}
-
-// A deadline is when a message must be written, and what to do if it was confirmed later. The zero
-// value is never missed.
-type deadline struct {
-	at   time.Time
-	late func(context.Context) error
-}
-
-func (d deadline) missed() bool { return d.late != nil && !d.at.IsZero() && time.Now().After(d.at) }
-
-// late is called for a message that was confirmed after its deadline.
-func (e *Engine) late(ctx context.Context, d deadline) error {
-	if err := d.late(ctx); err != nil {
-		return e.fail(delayer.ErrUnknown, fmt.Errorf("it is stored, but may be late: %s", err.Error())) // not %w: it must not be sent again
-	}
-	return nil
 }

@@ -35,7 +35,7 @@ func (s *strategy) Growth() message.Growth {
 func (s *strategy) Enter(_ context.Context, m engine.Wait) (engine.Entry, error) {
 	now := time.Now()
 	// The engine took the time before it bound the destination: binding is part of the delay.
-	remaining := m.Envelope.Due.Add(stamp.Whole(m.Delay) - m.Delay).Sub(now)
+	remaining := m.Due.Add(stamp.Whole(m.Delay) - m.Delay).Sub(now)
 	exchange, hop := s.wheel.names.enter(), time.Duration(0)
 	if level := s.wheel.schedule.next(remaining); level >= 0 {
 		exchange, hop = s.wheel.names.wait(level), s.wheel.schedule.ttl(level)
