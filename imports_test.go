@@ -55,10 +55,12 @@ var places = []place{
 	{"backend", []string{"", "topology", "internal/lib", "backend"}, []string{amqp, "go.yaml.in/yaml/v3"}, "the only package that knows all backends"},
 	{"backend/*", []string{"", "topology", "internal/lib"}, []string{amqp}, "no backend imports another"},
 	{"backend/controller", []string{"", "topology", "internal/lib", "backend/controller"}, []string{amqp}, "it wires its two wheels"},
-	{"backend/controller/internal/wheel", []string{"internal/lib/acks", "internal/lib/brokertime"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
+	{"backend/controller/internal/bundle", []string{"", "internal/lib/brokertime"}, []string{amqp}, "the unit in which messages wait is pure"},
+	{"backend/controller/internal/writer", []string{"backend/controller/internal/bundle"}, nil, "what gathers records is pure"},
+	{"backend/controller/internal/leader", []string{"internal/lib/acks", "internal/lib/brokertime", "backend/controller/internal/bundle"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
 	{"backend/controller/internal/stamp", []string{"", "internal/lib/message", "internal/lib/brokertime"}, []string{amqp}, "the header of what waits is pure"},
-	{"backend/controller/internal/simulator", nil, nil, "what proves the wheel is made of tests only"},
+	{"backend/controller/internal/logsim", nil, nil, "what proves the wheel is made of tests only"},
 	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
 	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},
 		[]string{amqp}, "the wheel of rounds knows nothing of slots"},
@@ -133,7 +135,7 @@ func TestImports(t *testing.T) {
 
 // startBrokers are the folders whose tests may start brokers and databases: nobody's module counts
 // what they import.
-var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples", "backend/controller/internal/simulator", "backend/controller/internal/logwheel"}
+var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples"}
 
 // TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those
 // that start a broker would bring docker into the go.sum of our users.

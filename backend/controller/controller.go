@@ -260,7 +260,7 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return slots.New(s.Prefix, int64(cfg.Memory)), s, nil
+		return slots.New(s.Prefix, cfg.Memory), s, nil
 	case Rounds:
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err

@@ -41,8 +41,6 @@ type Options struct {
 	Channels, Open int
 	Heartbeat      time.Duration
 
-	// Gate stops the connection from being read; nil: it is always read.
-	Gate *Gate
 }
 
 // Opening returns options with which Dial opens so many channels.

@@ -116,46 +116,6 @@ func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
 	})
 }
 
-// ErrNoAnswer says that a queue does not answer: perhaps it has no leader.
-var ErrNoAnswer = errors.New("its leader does not answer")
-
-// AskLeader returns once the leader of a queue with a single active consumer has answered, or with
-// [ErrNoAnswer]. A queue that has none is said to be empty at once (rabbit_quorum_queue:stat), as
-// after a restart before one is elected. It is asked by another consumer, on a channel of conn:
-// where there is no leader RabbitMQ may close that connection. If no other consumes the queue, this
-// one gets a message, and gives it back. Count the queue by [CountAfter] then.
-func AskLeader(ctx context.Context, conn *Conn, queue string) error {
-	ch, err := conn.Channel(ctx)
-	if err != nil {
-		return err
-	}
-	const one, noSize, wholeChannel = 1, 0, false
-	if err := ch.Qos(one, noSize, wholeChannel); err != nil {
-		_ = ch.Close() // lost
-		return err
-	}
-	if !EndActive(ch, queue) {
-		return ErrNoAnswer
-	}
-	return nil
-}
-
-// CountAfter counts a queue that has just had a consumer. That one is counted, and what it has
-// taken is not, until the broker has noticed that its channel is closed, some milliseconds later.
-// What others have stays uncounted.
-func CountAfter(ctx context.Context, count func(context.Context) (q amqp091.Queue, known bool, err error)) (q amqp091.Queue, known bool, err error) {
-	const tries, apart = 10, 5 * time.Millisecond
-	for try := range tries {
-		if q, known, err = count(ctx); err != nil || q.Consumers == 0 || q.Messages > 0 || try == tries-1 {
-			break
-		}
-		if pace.Sleep(ctx, apart) != nil {
-			return q, false, context.Cause(ctx)
-		}
-	}
-	return q, known, err
-}
-
 func end(ch *amqp091.Channel, settle func() error) (settled bool) {
 	ended := make(chan bool, 1)
 	go func() {

@@ -85,7 +85,7 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 			if err != nil {
 				return nil, err
 			}
-			socket = &wire{Conn: dialed, made: time.Now()}
+			socket = &wire{Conn: dialed}
 			unhook = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			s, err := layers(socket, to, opts, deadline)
 			if err != nil {
@@ -147,9 +147,6 @@ func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s ne
 	}
 	if opts.AnyHeaders {
 		s = &anyHeaders{Conn: s, in: bufio.NewReaderSize(s, 64<<10)}
-	}
-	if opts.Gate != nil {
-		s = newGated(s, opts.Gate)
 	}
 	return s, s.SetDeadline(deadline)
 }

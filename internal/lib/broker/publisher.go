@@ -177,8 +177,11 @@ func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error
 // Alone reports whether a message does not share a channel with those to other destinations, so
 // that others may overtake it, and Submit may wait for long.
 func (p *Publisher) Alone(msg *Publishing) bool {
-	return msg.Direct || msg.Apart != "" || !p.proof.covers(len(msg.Message.Body))
+	return msg.Direct || msg.Apart != "" || !p.Covers(len(msg.Message.Body))
 }
+
+// Covers reports whether it is known that the broker takes a body of so many bytes.
+func (p *Publisher) Covers(size int) bool { return p.proof.covers(size) }
 
 func (p *Publisher) fail(kind, cause error, hint string) error {
 	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}

@@ -203,14 +203,3 @@ func TestServe_KeepsOrder(t *testing.T) {
 		require.Equal(t, []string{"0", "1", "2"}, left)
 	}
 }
-
-// TestWrite_DecidedBefore: what was decided before a connection was made is not sent over it.
-func TestWrite_DecidedBefore(t *testing.T) {
-	made := time.Now()
-	c := &publisherChannel{}
-	o := &openChannel{ch: &amqp091.Channel{}, gathering: newGathering(&wire{made: made})}
-	m := &Pending{publisher: &Publisher{}, msg: Publishing{Decided: made.Add(-time.Second)}, written: make(chan struct{}, 1)}
-	c.write(o, m)
-	require.ErrorIs(t, m.err, ErrStale)
-	require.Zero(t, o.sent.Load())
-}

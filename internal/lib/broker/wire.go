@@ -11,7 +11,6 @@ import (
 // broker.
 type wire struct {
 	net.Conn
-	made time.Time
 
 	mu        sync.Mutex
 	gatherers int    // that have not released

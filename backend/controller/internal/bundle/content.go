@@ -12,15 +12,16 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A Content is what the payload of a message record holds.
 type Content struct {
 	Envelope delayer.Envelope // but for the id, which the record has
+	Due      brokertime.Due   // of the record when it was published; 0: it was not known
 	Key      string           // the user's routing key
 	To       []string         // the delivery keys of its destinations
-	BCC      []string         // the user's own
-	Message  amqp091.Publishing
+	Message  amqp091.Publishing // without a user-id, which the record has
 }
 
 // ErrContent says that a payload holds no message.
@@ -29,7 +30,7 @@ var ErrContent = errors.New("its payload is no message")
 // properties lists those of a message, in the order in which they are written.
 func properties(m *amqp091.Publishing) []*string {
 	return []*string{
-		&m.ContentType, &m.ContentEncoding, &m.CorrelationId, &m.ReplyTo, &m.Expiration, &m.MessageId, &m.Type, &m.UserId, &m.AppId,
+		&m.ContentType, &m.ContentEncoding, &m.CorrelationId, &m.ReplyTo, &m.Expiration, &m.MessageId, &m.Type, &m.AppId,
 	}
 }
 
@@ -42,8 +43,9 @@ const (
 // Append appends the bytes of a content. It fails for a header that AMQP does not know.
 //
 //	due, delay     varint, ns
+//	due            varint, ms by the broker's clock
 //	exchange, key  length and bytes
-//	to, bcc        count, and each with its length
+//	to             count, and each with its length
 //	properties     a bit for each that is not empty, 2 bytes; each of those with its length
 //	delivery mode, priority  1 byte each
 //	timestamp      varint, s since 1970; 0: none
@@ -52,12 +54,11 @@ const (
 func (c *Content) Append(to []byte) ([]byte, error) {
 	to = binary.AppendVarint(to, c.Envelope.Due.UnixNano())
 	to = binary.AppendVarint(to, int64(c.Envelope.Delay))
+	to = binary.AppendVarint(to, int64(c.Due))
 	to = appendText(appendText(to, c.Envelope.Exchange), c.Key)
-	for _, list := range [...][]string{c.To, c.BCC} {
-		to = binary.AppendUvarint(to, uint64(len(list)))
-		for _, key := range list {
-			to = appendText(to, key)
-		}
+	to = binary.AppendUvarint(to, uint64(len(c.To)))
+	for _, key := range c.To {
+		to = appendText(to, key)
 	}
 	m := &c.Message
 	at, bits := len(to), uint16(0)
@@ -87,14 +88,13 @@ func ReadContent(from []byte) (c Content, err error) {
 	r := reader{left: from}
 	c.Envelope.Due = time.Unix(0, r.varint())
 	c.Envelope.Delay = time.Duration(r.varint())
+	c.Due = brokertime.Due(r.varint())
 	c.Envelope.Exchange, c.Key = r.text(maxShort), r.text(maxShort)
-	for _, list := range [...]*[]string{&c.To, &c.BCC} {
-		for range min(r.uvarint(), maxList) {
-			if r.left == nil {
-				return c, ErrContent
-			}
-			*list = append(*list, r.text(maxShort))
+	for range min(r.uvarint(), maxList) {
+		if r.left == nil {
+			return c, ErrContent
 		}
+		c.To = append(c.To, r.text(maxShort))
 	}
 	m := &c.Message
 	bits := r.bytes(2)

@@ -31,14 +31,17 @@ type Record struct {
 	Left time.Duration // of a message without a due time: what remained of its delay when it was written
 	Own  time.Duration // the due time by the clock of the process that wrote the bundle; 0: unknown. In the log only
 
+	Wanted brokertime.Due // of a message that was refused: when it was due before; 0: it was not
+
 	To      string // names the destination of a message
+	User    string // that has published it, if the message has a user-id; believed only if the broker has checked it
 	Payload []byte // the message
 }
 
 // Size is how many bytes a record takes in a bundle, at most.
 func (r *Record) Size() int {
-	const fields = 1 + 5*binary.MaxVarintLen64 + 3*binary.MaxVarintLen32
-	return fields + len(r.ID) + len(r.To) + len(r.Payload)
+	const fields = 1 + 6*binary.MaxVarintLen64 + 4*binary.MaxVarintLen32
+	return fields + len(r.ID) + len(r.To) + len(r.User) + len(r.Payload)
 }
 
 const (
@@ -52,7 +55,9 @@ const (
 	flagTicket    uint8 = 1 << 2
 	flagLeft      uint8 = 1 << 3
 	flagOwn       uint8 = 1 << 4
-	unknownRecord uint8 = 0xe0
+	flagUser      uint8 = 1 << 5
+	flagWanted    uint8 = 1 << 6
+	unknownRecord uint8 = 0x80
 )
 
 // append appends a record. Its due time is written as the difference to that of the last.
@@ -66,6 +71,12 @@ func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
 	}
 	if r.Own != 0 && !inSlot {
 		first |= flagOwn
+	}
+	if r.User != "" {
+		first |= flagUser
+	}
+	if r.Wanted != 0 {
+		first |= flagWanted
 	}
 	to = append(to, first)
 	to = binary.AppendVarint(to, int64(r.Due-last))
@@ -84,6 +95,12 @@ func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
 	}
 	switch r.Kind {
 	case Message:
+		if r.Wanted != 0 {
+			to = binary.AppendVarint(to, int64(r.Wanted))
+		}
+		if r.User != "" {
+			to = appendText(to, r.User)
+		}
 		to = appendText(appendText(to, r.To), r.Payload)
 	case Postpone:
 		to = binary.AppendVarint(to, int64(r.Next-r.Due))
@@ -115,9 +132,15 @@ func (r *Record) read(from *reader, last brokertime.Due, inSlot bool) bool {
 	}
 	switch r.Kind {
 	case Message:
+		if first&flagWanted != 0 {
+			r.Wanted = brokertime.Due(from.varint())
+		}
+		if first&flagUser != 0 {
+			r.User = from.text(maxShort)
+		}
 		r.To = from.sameText(maxTo)
 		r.Payload = from.bytes(from.uvarint())
-		if r.Due == 0 && inSlot || r.Left < 0 || r.Left > longest || r.Due != 0 && r.Left != 0 {
+		if r.Due == 0 && inSlot || r.Left < 0 || r.Left > longest || r.Due != 0 && r.Left != 0 || r.Wanted != 0 && !r.Wanted.Valid() {
 			return false
 		}
 	case Cancel:

@@ -161,7 +161,7 @@ func (l *Leader) later(it *Item) {
 	_, _ = hash.Write([]byte(it.ID)) // never fails
 	pause := max(it.dest.until-l.now.Mono, firstRefused)
 	pause += pause * time.Duration(hash.Sum32()%1024) / 1024
-	it.Ticket = false
+	it.Ticket, it.Wanted = false, cmp.Or(it.Wanted, it.Due)
 	l.move(it, l.now.reckon(pause))
 }
 

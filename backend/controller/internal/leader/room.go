@@ -115,6 +115,15 @@ func (e *entry) changes() []bundle.Record {
 // ackWithin is how long what is done waits for what came before it.
 const ackWithin = 250 * time.Millisecond
 
+// Flush returns the acknowledgements of all that is done: the tenure ends.
+func (l *Leader) Flush() []Effect {
+	l.out = l.out[:0]
+	for _, s := range append([]*slot{{source: l.log}}, l.order...) {
+		l.flush(s.source, true)
+	}
+	return l.out
+}
+
 // flush acknowledges what is done.
 func (l *Leader) flush(from *source, all bool) {
 	if tag := from.acks.UpTo(); tag != 0 {

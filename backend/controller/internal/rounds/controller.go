@@ -22,7 +22,7 @@ type controller struct {
 }
 
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (*controller, error) {
-	session, err := settle.Connect(ctx, s, e, nil, 1)
+	session, err := settle.Connect(ctx, s, e, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ const DrainTimeout = 10 * time.Second
 // for two heartbeats, must not have given its messages to another before.
 const leastHeartbeat = 3 * time.Second
 
-// A Session is a controller's at the broker. It consumes over one connection and publishes over
-// another: an alarm blocks only the connections that publish.
+// A Session is a controller's at the broker. It consumes over one connection and delivers over
+// another.
 type Session struct {
 	In        *broker.Conn
 	Control   *broker.Control // the engine's
@@ -33,17 +33,13 @@ type Session struct {
 	Observer  delayer.Observer
 	Backend   string
 
-	// Look opens a connection for questions upon which the broker may close it.
-	Look func(context.Context) (*broker.Conn, error)
-
 	warnings pace.Warnings
 }
 
-// Connect opens a session beside an engine. The gate, if there is one, is that of In.
-// It may have so many channels at a time.
-func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *broker.Gate, channels int) (*Session, error) {
+// Connect opens a session beside an engine. In may have so many channels at a time.
+func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, channels int) (*Session, error) {
 	opts := s.BrokerOptions("controller")
-	opts.Gate, opts.Channels, opts.Heartbeat = gate, channels, leastHeartbeat
+	opts.Channels, opts.Heartbeat = channels, leastHeartbeat
 	in, err := broker.Dial(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -56,11 +52,6 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, gate *bro
 	at := &Session{
 		In: in, Control: e.Control(), Publisher: broker.NewPublisher(s.Backend, e.Keeper().Reconnected, out),
 		Keeper: e.Keeper(), Log: opts.Slog(), Observer: s.Observer, Backend: s.Backend,
-	}
-	at.Look = func(ctx context.Context) (*broker.Conn, error) {
-		opts := s.BrokerOptions("controller look")
-		opts.Observer, opts.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // it says nothing of the others
-		return broker.Dial(ctx, opts)
 	}
 	at.Settler = &Settler{
 		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher, Keeper: at.Keeper,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
@@ -32,9 +32,9 @@ func (c *clock) isClosed() bool {
 	}
 }
 
-func (c *clock) now() wheel.Now {
+func (c *clock) now() leader.Now {
 	at := time.Now()
-	now := wheel.Now{Mono: stamp.Reading(at), Wall: c.wall(at)}
+	now := leader.Now{Mono: stamp.Reading(at)}
 	if known := c.broker.Load(); known != nil {
 		now.Clock, now.Known = known.Read()
 	}
@@ -53,7 +53,7 @@ const lookAgain = 50 * time.Millisecond
 // until is how long after now a time is, and when now was. What passes between two readings of the
 // time would otherwise make a message early: due is what is left, from what now says of the
 // broker's clock.
-func until(due time.Time, now wheel.Now) (left time.Duration, at time.Time) {
+func until(due time.Time, now leader.Now) (left time.Duration, at time.Time) {
 	at = time.Now()
 	at = at.Add(now.Mono - stamp.Reading(at))
 	return due.Sub(at), at
@@ -61,7 +61,7 @@ func until(due time.Time, now wheel.Now) (left time.Duration, at time.Time) {
 
 // wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is
 // not.
-func (c *clock) wait(ctx context.Context) wheel.Now {
+func (c *clock) wait(ctx context.Context) leader.Now {
 	c.used()
 	for {
 		now := c.now()
@@ -86,7 +86,7 @@ const (
 )
 
 // waitBriefly is wait for one of many messages.
-func (c *clock) waitBriefly(ctx context.Context) wheel.Now {
+func (c *clock) waitBriefly(ctx context.Context) leader.Now {
 	c.used()
 	now := c.now()
 	vain := time.Duration(c.vain.Load())
@@ -106,7 +106,7 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 	shared := w.names.shared()
 	shared.Restore = e.Keeper().Redeclare
 	asks := brokertime.New(brokertime.Config{
-		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.PublishDirect, Wall: c.wall,
+		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.Publisher().PublishDirect, Wall: c.wall,
 	})
 	if err := asks.Ask(ctx); err != nil {
 		return nil, err

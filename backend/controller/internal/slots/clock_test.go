@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
@@ -34,20 +33,12 @@ func TestClock_Closed(t *testing.T) {
 	require.ErrorIs(t, <-waits, delayer.ErrClosed)
 }
 
-// TestGranted: what AMQP cannot say would be cut off to 16 bits, and 65,536 to no limit.
-func TestGranted(t *testing.T) {
-	require.Equal(t, 8192, granted(8192))
-	require.Equal(t, 65535, granted(65536))
-}
-
-// TestResult_IsItsOwn: an error that others have too is not changed, and says what is to be mended.
-func TestResult_IsItsOwn(t *testing.T) {
+// TestNamed: an error that others have too is not changed, and says what is to be fixed.
+func TestNamed(t *testing.T) {
 	d := &Delayer{backend: "controller"}
 	shared := &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrConflict}
-	err := d.result("cancel", ticket{id: "m"}, wheel.Unsent, shared)
-	require.ErrorContains(t, err, `declare queue "q"`)
+	require.ErrorContains(t, d.named("cancel", ticket{id: "m"}, shared), `declare queue "q"`)
 	nameless := &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent}
-	err = d.result("cancel", ticket{id: "m"}, wheel.Unsent, nameless)
-	require.ErrorContains(t, err, "cancel message m")
+	require.ErrorContains(t, d.named("cancel", ticket{id: "m"}, nameless), "cancel message m")
 	require.Equal(t, "publish", nameless.Op)
 }

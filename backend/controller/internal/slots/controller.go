@@ -6,31 +6,30 @@ import (
 	"sync"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 type controller struct {
-	wheel   *Wheel
-	session *settle.Session
-	gate    *broker.Gate
-	clock   *clock
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	wheel    *Wheel
+	process  string // the name under which this process publishes
+	session  *settle.Session
+	clock    *clock
+	prefetch int // of the log, in the next tenure
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
 }
 
-func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock) (*controller, error) {
-	gate := broker.NewGate()
-	session, err := settle.Connect(ctx, s, e, gate, len(wheel.Default().Slots())+1)
+func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock, process string) (*controller, error) {
+	const others = 3 // the log, the snapshot, and one to find out whether a slot answers
+	session, err := settle.Connect(ctx, s, e, len(w.rings.Slots())+others)
 	if err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(context.Background())
-	c := &controller{wheel: w, session: session, gate: gate, clock: knows, cancel: cancel}
+	c := &controller{wheel: w, process: process, session: session, clock: knows, prefetch: leader.LogPrefetch, cancel: cancel}
 	c.running.Go(func() { c.run(running) })
 	return c, nil
 }
@@ -55,29 +54,22 @@ func (c *controller) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		switch err.Error() {
+		case leader.Renews:
+			continue
+		case leader.Overfull:
+			c.prefetch = max(leader.LeastPrefetch, c.prefetch/4)
+		default:
+			c.prefetch = min(2*c.prefetch, leader.LogPrefetch)
+		}
 		c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
 		c.session.Redeclare(ctx)
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
+		if pace.Sleep(ctx, pause/2+rand.N(pause/2)) != nil {
 			return
 		}
 		pause = min(2*pause, longestPause)
 	}
-}
-
-// stand makes this tenure one of the candidates that are counted, for as long as the channel lasts.
-// A broker does not count the consumers of the intake: of a quorum queue with a single active
-// consumer it tells that one only.
-func (t *tenure) stand(channel *amqp091.Channel) error {
-	const one, noSize, wholeChannel = 1, 0, false
-	if err := channel.Qos(one, noSize, wholeChannel); err != nil {
-		return err
-	}
-	const autoAck, exclusive, noLocal = false, false, false
-	_, err := channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
-	return err
 }

@@ -5,18 +5,24 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 // A receipt is what Schedule learns of the message that it publishes.
-type receipt struct{ ticket ticket }
+type receipt struct {
+	due    brokertime.Due // the user's; 0: it has a delay
+	ticket ticket
+}
 
 type receiptKey struct{}
 
@@ -25,24 +31,44 @@ var errNoTime = errors.New("the broker does not tell its time")
 
 // Schedule implements [delayer.Delayer].
 func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
-	if m.ID != "" || !m.Due.IsZero() {
-		return "", &delayer.Error{Op: "schedule", Backend: d.backend, Kind: errors.ErrUnsupported, Cause: errors.New("there are no ids yet")}
+	const op = "schedule"
+	due, err := message.ValidateScheduled(&m)
+	if err != nil {
+		return "", &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrInvalid, Cause: err}
 	}
-	now, err := d.time(ctx, "schedule")
+	now, err := d.time(ctx, op)
 	if err != nil {
 		return "", err
 	}
 	// A message without delay waits nowhere. Its ticket is always too late.
-	at := now.Clock.Earliest.UnixMilli()
-	// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
-	// given.
-	const length = 20 // of 5 bits; ids may have 23
-	r := &receipt{ticket{id: rand.Text()[:length], due: brokertime.Due(at)}}
+	r := &receipt{ticket: ticket{id: m.ID, due: brokertime.Due(now.Clock.Earliest.UnixMilli())}}
+	if m.ID == "" {
+		// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
+		// given.
+		const length = 20 // of 5 bits; ids may have 23
+		r.ticket.id = rand.Text()[:length]
+	}
+	if !due.IsZero() { // one whose time has passed goes through the log too, where it meets its copies
+		r.due = brokertime.Due(due.UnixMilli())
+		m.Delay = max(due.Sub(now.Clock.Latest), time.Millisecond)
+	}
 	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, m.Exchange, m.Key, m.Delay, m.Publishing)
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
 	}
 	return d.tickets.write(r.ticket), err
+}
+
+// Ticket implements [delayer.Delayer].
+func (d *Delayer) Ticket(id string, due time.Time) (delayer.Ticket, error) {
+	due, err := message.DueAt(due)
+	if err == nil {
+		err = message.ValidateID(id)
+	}
+	if err != nil {
+		return "", &delayer.Error{Op: "ticket", Backend: d.backend, Kind: delayer.ErrInvalid, Cause: err}
+	}
+	return d.tickets.write(ticket{id: id, due: brokertime.Due(due.UnixMilli())}), nil
 }
 
 // Cancel implements [delayer.Delayer].
@@ -52,7 +78,7 @@ func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.change(ctx, op, t, func(wheel.Now) (brokertime.Due, error) { return 0, nil })
+	_, err = d.change(ctx, op, t, func(leader.Now) (brokertime.Due, error) { return 0, nil })
 	return err
 }
 
@@ -67,12 +93,12 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 		return "", d.fail(op, t, delayer.ErrOutOfRange, fmt.Errorf("%v is not between 0 and %v", delay, stamp.Longest))
 	}
 	began := time.Now()
-	next, err := d.change(ctx, op, t, func(now wheel.Now) (brokertime.Due, error) {
+	next, err := d.change(ctx, op, t, func(now leader.Now) (brokertime.Due, error) {
 		left, _ := until(began.Add(stamp.Whole(delay)), now)
-		if next, later := wheel.PostponedTo(now, t.due, left); later {
+		if next, _, _ := leader.Enter(now, left); next >= t.due {
 			return next, nil
 		}
-		if _, same := wheel.PostponedTo(now, t.due, left+sameWithin); same {
+		if next, _, _ := leader.Enter(now, left+sameWithin); next >= t.due {
 			return t.due, nil // it is written nevertheless: by the clock of who has published it, it may be due a little earlier
 		}
 		earlier := d.fail(op, t, delayer.ErrOutOfRange, errors.New("that is before the time of the ticket, and a message can only be postponed"))
@@ -90,7 +116,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 const sameWithin = time.Second
 
 func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
-	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + t.id, Kind: kind, Cause: cause}
+	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + url.PathEscape(t.id), Kind: kind, Cause: cause}
 }
 
 func (d *Delayer) read(op string, text delayer.Ticket) (ticket, error) {
@@ -111,7 +137,7 @@ func (w *Wheel) notOurs(op, backend string, text delayer.Ticket, why error) erro
 // ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is
 // ErrTicket.
 func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
-	t, err := newTickets(vhost, w.names.prefix, w.wheel.String()).read(text)
+	t, err := newTickets(vhost, w.names.prefix, w.rings.String()).read(text)
 	if err != nil {
 		return "", time.Time{}, w.notOurs("read", backend, text, err)
 	}
@@ -120,7 +146,7 @@ func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id strin
 
 // time returns the moment with the broker's time. After a lost connection it may take a while to be
 // known.
-func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
+func (d *Delayer) time(ctx context.Context, op string) (leader.Now, error) {
 	now := d.clock.wait(ctx)
 	switch {
 	case now.Known:
@@ -131,60 +157,60 @@ func (d *Delayer) time(ctx context.Context, op string) (wheel.Now, error) {
 	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
 }
 
+// mostAttempts is how often a change is written whose fate is not known: twice is as good as once.
+const mostAttempts = 3
+
 // change writes what is to become of a message: the due time that to returns, or none. It returns
 // that once it is certain that the change is known before the message is decided about.
-func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
-	for request := d.wheel.wheel.Request(t.due); ; {
-		next, err = d.attempt(ctx, op, t, request, to)
-		outcome, forGood := d.outcome(err)
-		fate, again := request.Ended(d.clock.now(), outcome, forGood)
-		if !again || ctx.Err() != nil {
-			return next, d.result(op, t, fate, err)
+func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
+	stored := false // perhaps
+	for attempt := 1; ; attempt++ {
+		now, err := d.time(ctx, op)
+		switch {
+		case err != nil && stored:
+			return 0, d.maybe(op, t, err)
+		case err != nil:
+			return 0, err
+		case !leader.InTime(now, t.due) && stored:
+			return 0, d.maybe(op, t, errors.New("it may come too late: the broker took long to confirm it"))
+		case !leader.InTime(now, t.due):
+			return 0, d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))
+		}
+		if next, err = to(now); err != nil {
+			return 0, err
+		}
+		err = d.write(ctx, t, next)
+		again := attempt < mostAttempts && ctx.Err() == nil
+		switch {
+		case err == nil && leader.InTime(d.clock.now(), t.due):
+			return next, nil
+		case err == nil:
+			return 0, d.maybe(op, t, errors.New("it is stored, but may come too late: the broker took long to confirm it"))
+		case errors.Is(err, delayer.ErrUnknown):
+			stored = true
+		case errors.Is(err, broker.ErrReturned) || delivery.TopologyLost(err):
+			d.Keeper().Doubt()
+		default:
+			again = false
+		}
+		if !again && stored && !errors.Is(err, delayer.ErrUnknown) {
+			return 0, d.maybe(op, t, err)
+		}
+		if !again {
+			return 0, d.named(op, t, err)
 		}
 	}
 }
 
-func (d *Delayer) attempt(ctx context.Context, op string, t ticket, request *wheel.Request, dueNext func(wheel.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
-	now, err := d.time(ctx, op)
-	if err != nil {
-		return next, err
-	}
-	to, within, inTime := request.Begin(now)
-	if !inTime {
-		return next, d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", wheel.AcceptedBefore))
-	}
-	if next, err = dueNext(now); err != nil {
-		return next, err
-	}
-	return next, d.write(ctx, to, time.Now().Add(within), changeText(t.id, t.due, next))
+// maybe is the error of a change that may be stored.
+func (d *Delayer) maybe(op string, t ticket, why error) error {
+	return d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored: %s", why.Error())) // not %w: the kind is another
 }
 
-// outcome is what an error of attempt means. What could not be written for good is not tried again.
-func (d *Delayer) outcome(err error) (o wheel.Outcome, forGood bool) {
-	gone := errors.Is(err, broker.ErrReturned) || errors.Is(err, delayer.ErrUnroutable) || delivery.TopologyLost(err)
-	if gone {
-		d.Keeper().Doubt()
-	}
-	switch {
-	case err == nil:
-		return wheel.Accepted, false
-	case errors.Is(err, delayer.ErrUnknown):
-		return wheel.Unknown, false
-	}
-	return wheel.Refused, !gone && !errors.Is(err, broker.ErrStale)
-}
-
-// result is the error of a request; err is that of its last attempt.
-func (d *Delayer) result(op string, t ticket, fate wheel.Fate, err error) error {
+// named adds the message to an error that says not what is to be fixed.
+func (d *Delayer) named(op string, t ticket, err error) error {
 	var known *delayer.Error
-	switch {
-	case fate == wheel.Certain:
-		return nil
-	case err == nil:
-		return d.fail(op, t, delayer.ErrUnknown, errors.New("it is stored, but may come too late: the broker took long to confirm it"))
-	case fate == wheel.Uncertain && !errors.Is(err, delayer.ErrUnknown): // not %w: the kind is another
-		return d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored; writing it again failed: %s", err.Error()))
-	case errors.As(err, &known) && known.Object == "": // else it names what is to be mended
+	if errors.As(err, &known) && known.Object == "" {
 		own := *known
 		own.Op, own.Object = op, "message "+t.id
 		return &own
@@ -192,14 +218,18 @@ func (d *Delayer) result(op string, t ticket, fate wheel.Fate, err error) error 
 	return err
 }
 
-// write publishes a change to the slot in which it is looked for.
-func (d *Delayer) write(ctx context.Context, to wheel.Turn, before time.Time, text string) error {
+// write writes a change to the log. next is 0 for a Cancel.
+func (d *Delayer) write(ctx context.Context, t ticket, next brokertime.Due) error {
 	if err := d.Keeper().Ensure(ctx); err != nil {
 		return err
 	}
-	names := d.wheel.names
-	return d.PublishDirect(ctx, broker.Publishing{
-		Exchange: names.enterSlots(), Key: names.slotKey(d.wheel.wheel.Slot(to)), Before: before,
-		Sole: true, Message: small(text),
-	})
+	change := bundle.Record{Kind: bundle.Cancel, ID: t.id, Due: t.due}
+	if next != 0 {
+		change.Kind, change.Next = bundle.Postpone, next
+	}
+	e, err := d.log.submit(ctx, change)
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx)
 }

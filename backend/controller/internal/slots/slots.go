@@ -1,16 +1,18 @@
-// Package slots is the controller's wheel of slots on a broker: its queues, publishing to them, and
-// the shell that runs the machine of package wheel. What users need to know of it is on the page of
+// Package slots is the controller's wheel of slots on a broker: its log, its slots, publishing to the
+// log, and the shell that runs the machine of package leader. What users need to know of it is on the page of
 // package controller; docs/wheel.md has the protocol.
 package slots
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -18,15 +20,15 @@ import (
 
 // A Wheel is a wheel of slots under a prefix.
 type Wheel struct {
-	wheel  wheel.Wheel
+	rings  leader.Rings
 	names  names
-	memory int64 // bytes of messages that a controller holds
+	memory int // bytes of messages that a controller holds
 }
 
 // New returns the wheel of a prefix, whose controllers hold so many bytes of messages in memory.
-func New(prefix string, memory int64) *Wheel {
-	w := wheel.Default()
-	return &Wheel{wheel: w, names: names{prefix: prefix, wheel: w}, memory: memory}
+func New(prefix string, memory int) *Wheel {
+	rings := leader.Default()
+	return &Wheel{rings: rings, names: names{prefix: prefix, rings: rings}, memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do.
@@ -37,12 +39,12 @@ func (w *Wheel) Limits() delayer.Limits {
 		SurvivesRestart:   true,
 		SurvivesCrash:     true,
 		Replicated:        true,
-		Ordered:           false, // messages in a controller may overtake each other
+		Ordered:           true,
 		ReportsUnroutable: true,
 		KeepsUnroutable:   true,
 		ExactTopics:       true,
 		MaxPriority:       engine.AnyPriority, // messages wait without it
-		CancelBefore:      wheel.AcceptedBefore,
+		CancelBefore:      leader.AcceptedBefore,
 	}
 }
 
@@ -52,9 +54,9 @@ type Turn struct{ Begin, End time.Time }
 // Turns returns the turn of each slot by the name of its queue. now is the broker's time.
 func (w *Wheel) Turns(now time.Time) map[string]Turn {
 	turns := map[string]Turn{}
-	for _, s := range w.wheel.Slots() {
-		begin, end := w.wheel.Serves(s, now)
-		turns[w.names.queue(s)] = Turn{begin, end}
+	for _, q := range w.rings.Slots() {
+		begin, end := w.rings.Serves(q, now)
+		turns[w.names.queue(q)] = Turn{begin, end}
 	}
 	return turns
 }
@@ -70,12 +72,14 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
+	process := rand.Text()
 	knows := newClock(brokertime.ThisWall())
 	how := &strategy{wheel: w, limits: w.Limits(), clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {
 		return nil, err
 	}
+	how.log = newPublisher(e.Publisher(), w.names.enter(), s.Backend, process)
 	stopClock, err := knows.open(ctx, w, s, e)
 	if err != nil {
 		_ = e.Close()
@@ -83,7 +87,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	}
 	stop := stopClock
 	if runs {
-		at, err := start(ctx, w, s, e, knows)
+		at, err := start(ctx, w, s, e, knows, process)
 		if err != nil {
 			stopClock()
 			_ = e.Close()
@@ -91,8 +95,8 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		}
 		stop = func() { stopClock(); at.close() } // what is known of the time serves for a minute
 	}
-	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: knows, stop: sync.OnceFunc(stop)}
-	d.tickets = newTickets(vhost, s.Prefix, w.wheel.String())
+	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: knows, log: how.log, stop: sync.OnceFunc(stop)}
+	d.tickets = newTickets(vhost, s.Prefix, w.rings.String())
 	return d, nil
 }
 
@@ -102,6 +106,7 @@ type Delayer struct {
 	wheel   *Wheel
 	backend string
 	clock   *clock
+	log     *publisher
 	tickets tickets
 	stop    func() // the clock and the controller; returns, to all who call it, once they have stopped
 }
@@ -113,5 +118,6 @@ func (d *Delayer) Close() error {
 	var stopping sync.WaitGroup
 	stopping.Go(d.stop) // both may wait for the broker; at the same time they take no longer than one
 	defer stopping.Wait()
+	d.log.close(settle.DrainTimeout)
 	return d.Engine.Close()
 }

@@ -4,52 +4,46 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// A tenure runs one machine, until a channel is lost or it surrenders. It is the machine's
-// [wheel.Shell]: the machine calls it with mu held, and nothing of that waits.
+// A tenure runs one leader, until its channel on the log is lost or it surrenders. What the leader
+// wants done is done with mu held, and nothing of that waits.
 type tenure struct {
 	wheel   *Wheel
 	names   names
+	process string
 	session *settle.Session
-	gate    *broker.Gate
 	clock   *clock
 
 	ctx context.Context // ends with the tenure
 	end context.CancelCauseFunc
+	log *confirms // the channel that consumes the log: it writes to the log, and to slots
 
-	mu       sync.Mutex
-	machine  *wheel.Machine
-	queues   map[wheel.Slot]*queue
-	tasks    map[wheel.Slot][]func()  // the first is running
-	released map[wheel.Slot]time.Time // when a queue last answered that is not consumed any more
-	looking  chan *broker.Conn        // has the connection for queues that may have no leader, or nil
-	working  sync.WaitGroup           // tasks, and consumers
-	flying   sync.WaitGroup           // messages that are being published,
-	publish  context.Context          // until this ends
-	posted   []posted                 // to be submitted,
-	later    []posted                 // and after those
-	more     pace.Signal              // something is posted
-	takes    map[string]bool          // destinations, and slots, that have taken a message
-	sharing  map[string]int           // messages of each that share the channel
-	told     struct {
-		messages int
-		bytes    int64
-	}
-	wake  chan struct{} // buffered: something has happened
-	acked time.Time     // when acknowledgements were last written
-	unack []*queue      // that have some to write
+	mu      sync.Mutex
+	leader  *leader.Leader
+	queues  map[leader.Queue]*queue
+	tasks   map[leader.Queue][]func()      // the first is running
+	answers map[leader.Queue]bool          // slots that have taken something in this tenure
+	held    map[leader.Queue][]leader.Write // writes to those of which that is not known yet
+	writes  []func() error                 // to be done one after the other: acknowledgements and bundles
+	ready   pace.Signal                    // something is to be written
+	tick    *time.Timer
+	writing context.Context                // until this ends
+	working sync.WaitGroup // tasks, and consumers
+	told    leader.Stats
+
+	delivering
 }
 
 const (
@@ -58,10 +52,6 @@ const (
 	// endWithin is for the consumers to end. A queue without a majority does not answer for a
 	// minute and more, and meanwhile this process could not lead again.
 	endWithin = 6 * time.Second
-	// ticksApart is the least time between two ticks: what comes meanwhile is done together.
-	ticksApart = 2 * time.Millisecond
-	// acksApart is the least time between two writes of acknowledgements.
-	acksApart = 10 * time.Millisecond
 )
 
 var errClosing = errors.New("closing")
@@ -69,273 +59,293 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		wheel: c.wheel, names: c.wheel.names, session: c.session, gate: c.gate, clock: c.clock,
-		queues: map[wheel.Slot]*queue{}, tasks: map[wheel.Slot][]func(){}, wake: make(chan struct{}, 1),
-		takes: map[string]bool{}, released: map[wheel.Slot]time.Time{}, sharing: map[string]int{}, looking: make(chan *broker.Conn, 1),
-		more: pace.NewSignal(),
+		wheel: c.wheel, names: c.wheel.names, process: c.process, session: c.session, clock: c.clock,
+		queues: map[leader.Queue]*queue{}, tasks: map[leader.Queue][]func(){}, answers: map[leader.Queue]bool{leader.Log: true},
+		held: map[leader.Queue][]leader.Write{}, ready: pace.NewSignal(), delivering: newDelivering(),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
-	publish, abandon := context.WithCancel(context.Background())
-	t.publish = publish
-	t.looking <- nil
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
-	t.mu.Lock()
-	t.machine = wheel.New(wheel.Config{Wheel: c.wheel.wheel, Tenure: rand.Text(), Budget: c.wheel.memory}, t, c.clock.now())
-	t.mu.Unlock()
+	publish, abandon := context.WithCancel(context.Background())
+	writing, written := context.WithCancel(context.Background())
+	t.publish, t.writing = publish, writing
+	t.tick = time.AfterFunc(time.Hour, func() { t.happened(leader.Tick{}) })
+	t.leader = leader.New(leader.Config{Rings: c.wheel.rings, Tenure: rand.Text(), PrefetchLog: c.prefetch, Memory: c.wheel.memory}, c.clock.now())
+	if err := t.candidate(c.prefetch); err != nil {
+		t.end(err)
+	}
+	t.working.Go(t.write)
 	go t.submit()
-	t.tick()
-	t.close(abandon)
+	t.happened(leader.Tick{})
+	<-t.ctx.Done()
+	t.close(abandon, written)
 	return context.Cause(t.ctx)
 }
 
-func (t *tenure) tick() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-t.wake:
-			select {
-			case <-time.After(ticksApart):
-			case <-t.ctx.Done():
-			}
-		case <-t.ctx.Done():
+// candidate consumes the log, and the queue by which candidates are counted: of a quorum queue with a
+// single active consumer the broker counts that one only.
+func (t *tenure) candidate(prefetch int) error {
+	q := &queue{tenure: t, is: leader.Log, name: t.names.log()}
+	channel, err := q.open()
+	if err != nil {
+		return err
+	}
+	if t.log, err = newConfirms(channel); err != nil {
+		return err
+	}
+	const one, noSize, wholeChannel = 1, 0, false
+	if err := channel.Qos(one, noSize, wholeChannel); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal = false, false, false
+	if _, err := channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.queues[leader.Log] = q
+	t.mu.Unlock()
+	return q.consume(channel, prefetch)
+}
+
+// happened tells the leader what has happened.
+func (t *tenure) happened(e leader.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.step(e)
+}
+
+// step tells the leader what has happened, and does what it says. The caller holds mu.
+func (t *tenure) step(e leader.Event) {
+	if _, delivered := e.(leader.Sent); t.ctx.Err() != nil && !delivered {
+		return
+	}
+	now := t.clock.now()
+	todo, next := t.leader.Step(now, e)
+	for _, e := range todo {
+		if _, acks := e.(leader.Ack); acks || t.ctx.Err() == nil {
+			t.do(e)
 		}
-		if t.ctx.Err() != nil {
+	}
+	t.weigh()
+	if t.ctx.Err() == nil {
+		t.tick.Reset(max(next-now.Mono, 0))
+	}
+}
+
+func (t *tenure) do(e leader.Effect) {
+	switch e := e.(type) {
+	case leader.Consume:
+		q := &queue{tenure: t, is: e.Queue, name: t.names.queue(e.Queue)}
+		t.queues[e.Queue] = q
+		t.task(e.Queue, func() {
+			channel, err := q.open()
+			if err == nil {
+				err = q.consume(channel, e.Prefetch)
+			}
+			if err != nil {
+				t.end(err)
+			}
+		})
+	case leader.Release:
+		q := t.queues[e.Queue]
+		delete(t.queues, e.Queue)
+		t.after(func() error { // behind its acknowledgements
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.task(e.Queue, func() {
+				if q.release() {
+					t.happened(leader.Released{Queue: e.Queue})
+				}
+			})
+			return nil
+		})
+	case leader.Ack:
+		if q := t.queues[e.Queue]; q != nil && q.channel != nil {
+			t.after(func() error { return q.channel.Ack(e.Tag, e.Multiple) })
+		}
+	case leader.Write:
+		t.place(e)
+	case leader.Deliver:
+		t.deliver(e.Item)
+	case leader.Keep:
+		t.keep(e.Item)
+	case leader.Surrender:
+		t.end(errors.New(e.Why))
+	}
+}
+
+// after writes something to the broker behind what was written before. The caller holds mu.
+func (t *tenure) after(do func() error) {
+	t.writes = append(t.writes, do)
+	t.ready.Set()
+}
+
+// write does what is to be written, in order. While an alarm lasts RabbitMQ does not read the
+// connection, and this waits; nothing else does.
+func (t *tenure) write() {
+	for {
+		t.mu.Lock()
+		todo := t.writes
+		t.writes = nil
+		t.mu.Unlock()
+		for _, do := range todo {
+			if err := do(); err != nil {
+				t.end(err)
+			}
+		}
+		if len(todo) > 0 {
+			continue
+		}
+		select {
+		case <-t.ready:
+		case <-t.writing.Done():
 			return
 		}
-		var next time.Duration
-		t.do(func(now wheel.Now) { next = t.machine.Tick(now) })
-		wait := next - stamp.Reading(time.Now())
-		if left := t.acknowledge(); left > 0 {
-			wait = min(wait, left)
+	}
+}
+
+// place writes a bundle on the log's channel. RabbitMQ waits up to 65 s for the first message of a
+// channel to a quorum queue that has no leader, and does nothing else of that channel meanwhile. So a
+// slot proves first, on a channel of its own, that it answers: by a mark of nobody, which whoever reads
+// it acknowledges.
+func (t *tenure) place(e leader.Write) {
+	if t.answers[e.To] {
+		t.writeNow(e)
+		return
+	}
+	t.held[e.To] = append(t.held[e.To], e)
+	if len(t.held[e.To]) > 1 {
+		return
+	}
+	t.working.Go(func() {
+		err := t.ask(e.To)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err != nil {
+			t.end(err)
+			return
 		}
-		timer.Reset(wait)
+		t.answers[e.To] = true
+		for _, e := range t.held[e.To] {
+			t.writeNow(e)
+		}
+		delete(t.held, e.To)
+	})
+}
+
+// ask returns once a slot has taken a mark, or the tenure ends.
+func (t *tenure) ask(q leader.Queue) error {
+	channel, err := t.session.In.Channel(t.ctx)
+	if err != nil {
+		return err
+	}
+	on, err := newConfirms(channel)
+	if err != nil {
+		return err
+	}
+	for {
+		answer := make(chan leader.Outcome, 1)
+		exchange, key := t.names.to(q)
+		mark := &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}
+		if err := on.publish(exchange, key, publishing(mark, ""), func(o leader.Outcome) { answer <- o }); err != nil {
+			return err
+		}
+		select {
+		case o := <-answer:
+			if o == leader.Stored {
+				return channel.Close()
+			}
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		}
+		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.names.queue(q))
+		if err := pace.Sleep(t.ctx, time.Second); err != nil {
+			return err
+		}
 	}
 }
 
-// acknowledge writes acknowledgements, or returns how long they wait.
-func (t *tenure) acknowledge() (left time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.unack) == 0 {
-		return 0
+func (t *tenure) writeNow(e leader.Write) {
+	exchange, key := t.names.to(e.To)
+	user := ""
+	for i := range e.Bundle.Records {
+		if e.Bundle.Records[i].User != "" { // who reads it believes that, since the broker checks this
+			user = t.session.In.User()
+		}
 	}
-	if left = acksApart - time.Since(t.acked); left > 0 {
-		return left
-	}
-	t.acked = time.Now()
-	for _, q := range t.unack {
-		q.acknowledge()
-	}
-	t.unack = t.unack[:0]
-	return 0
+	msg := publishing(e.Bundle, user)
+	msg.MessageId = strconv.FormatUint(e.ID, 36)
+	t.after(func() error {
+		return t.log.publish(exchange, key, msg, func(o leader.Outcome) { t.happened(leader.Written{ID: e.ID, Outcome: o}) })
+	})
 }
 
-// do does something with the machine.
-func (t *tenure) do(f func(now wheel.Now)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f(t.clock.now())
-	t.weigh()
-}
-
-// happened is do for what may change when the machine must tick.
-func (t *tenure) happened(f func(now wheel.Now)) {
-	t.do(f)
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
-// weigh stops reading while too much is in memory, and tells the observer how much is. The caller
-// holds mu.
+// weigh tells the observer how much is held, and keeps the time well known while something is. The
+// caller holds mu.
 func (t *tenure) weigh() {
-	messages, bytes := t.machine.Held()
-	if messages > 1 { // one is the summons
+	is := t.leader.Stats
+	if is.Held > 0 {
 		t.clock.used()
 	}
-	t.gate.Set(!t.machine.Full())
-	if held := t.session.Observer.Held; held != nil && messages != t.told.messages {
-		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: messages - t.told.messages, Bytes: int(bytes - t.told.bytes)})
-	}
-	t.told.messages, t.told.bytes = messages, bytes
-}
-
-// close waits a while for what is being published, and ends all consumers.
-func (t *tenure) close(abandon func()) {
-	drain := drainBriefly
-	if errors.Is(context.Cause(t.ctx), errClosing) {
-		drain = settle.DrainTimeout
-	}
-	t.do(func(wheel.Now) { t.machine.End() })
-	drained := make(chan struct{})
-	go func() { t.flying.Wait(); close(drained) }()
-	select {
-	case <-drained:
-	case <-time.After(drain):
-	}
-	abandon()
-	<-drained
-	t.do(func(now wheel.Now) {
-		t.machine.Flush(now)
-		for s := range t.queues {
-			t.Release(s)
-		}
-	})
-	ended := make(chan struct{})
-	go func() { t.working.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(endWithin):
-		t.session.In.Drop()
-		<-ended
-	}
-	if conn := <-t.looking; conn != nil {
-		conn.Close()
+	if held := t.session.Observer.Held; held != nil && is.Held != t.told.Held {
+		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: is.Held - t.told.Held, Bytes: is.Bytes - t.told.Bytes})
+		t.told = is
 	}
 }
-
-// Surrender implements [wheel.Shell].
-func (t *tenure) Surrender(why string) { t.end(errors.New(why)) }
 
 // task does something with a queue, one thing after the other. The caller holds mu.
-func (t *tenure) task(s wheel.Slot, f func()) {
-	t.tasks[s] = append(t.tasks[s], f)
-	if len(t.tasks[s]) > 1 {
+func (t *tenure) task(q leader.Queue, f func()) {
+	t.tasks[q] = append(t.tasks[q], f)
+	if len(t.tasks[q]) > 1 {
 		return
 	}
 	t.working.Go(func() {
 		for more := true; more; {
 			f()
 			t.mu.Lock()
-			t.tasks[s] = t.tasks[s][1:]
-			if more = len(t.tasks[s]) > 0; more {
-				f = t.tasks[s][0]
+			t.tasks[q] = t.tasks[q][1:]
+			if more = len(t.tasks[q]) > 0; more {
+				f = t.tasks[q][0]
 			} else {
-				delete(t.tasks, s)
+				delete(t.tasks, q)
 			}
 			t.mu.Unlock()
 		}
 	})
 }
 
-// Consume implements [wheel.Shell].
-func (t *tenure) Consume(s wheel.Slot, prefetch int) {
-	q := t.queues[s]
-	if q == nil {
-		q = &queue{tenure: t, slot: s, name: t.names.queue(s)}
-		t.queues[s] = q
+// close waits a while for what is being delivered, acknowledges it, and ends all consumers. The end of
+// the connection is that of all that this tenure has not written.
+func (t *tenure) close(abandon, written func()) {
+	drain := drainBriefly
+	closing := errors.Is(context.Cause(t.ctx), errClosing)
+	if closing {
+		drain = settle.DrainTimeout
 	}
-	t.task(s, func() {
-		if err := q.consume(prefetch); err != nil {
-			t.end(err)
-		}
-	})
-}
-
-// Release implements [wheel.Shell].
-func (t *tenure) Release(s wheel.Slot) {
-	q := t.queues[s]
-	delete(t.queues, s)
-	q.acknowledge()
-	t.task(s, q.release)
-}
-
-// Ack implements [wheel.Shell].
-func (t *tenure) Ack(s wheel.Slot, tag uint64, multiple bool) {
-	q := t.queues[s]
-	if q == nil {
-		return
-	}
-	if q.upTo == 0 && len(q.single) == 0 {
-		t.unack = append(t.unack, q)
-	}
-	if multiple {
-		q.upTo = tag
-	} else {
-		q.single = append(q.single, tag)
-	}
-}
-
-// Count implements [wheel.Shell]. A queue that is gone has no messages.
-func (t *tenure) Count(s wheel.Slot) {
-	t.task(s, func() {
-		count := func(ctx context.Context) (amqp091.Queue, bool, error) {
-			return t.session.Control.Count(ctx, t.names.queue(s))
-		}
-		found, known, err := count(t.ctx)
-		if known && found.Messages == 0 && found.Consumers == 0 && s != wheel.Intake {
-			if known = t.led(s); known {
-				found, known, err = broker.CountAfter(t.ctx, count)
-			}
-		}
-		known = known || broker.Code(err) == amqp091.NotFound
-		t.happened(func(now wheel.Now) { t.machine.Counted(now, s, found.Messages, found.Consumers, known) })
-	})
-}
-
-// leadsFor is for how long a queue is taken to have a leader once it has answered.
-const leadsFor = time.Second
-
-// led reports whether a queue has a leader. Of one that has none RabbitMQ says that it is empty.
-func (t *tenure) led(s wheel.Slot) bool {
+	t.drain(drain, abandon)
+	t.tick.Stop()
 	t.mu.Lock()
-	released := t.released[s]
-	delete(t.released, s)
+	for _, ack := range t.leader.Flush() {
+		t.do(ack)
+	}
+	for q := range t.queues {
+		t.do(leader.Release{Queue: q})
+	}
+	t.after(func() error { written(); return nil })
 	t.mu.Unlock()
-	if time.Since(released) < leadsFor {
-		return true
+	ended := make(chan struct{})
+	go func() { t.working.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(endWithin):
 	}
-	asked := time.Now()
-	conn, err := t.look()
-	if err == nil {
-		err = broker.AskLeader(t.ctx, conn, t.names.queue(s))
+	written()
+	if !closing {
+		t.session.In.Drop()
 	}
-	if err == nil {
-		return true
+	select {
+	case <-ended:
+	default:
+		t.session.In.Drop()
+		<-ended
 	}
-	if t.ctx.Err() == nil {
-		t.session.Warn("a queue does not answer; messages with a ticket wait for it", "queue", t.names.queue(s), "error", err)
-	}
-	select { // it is counted again at once
-	case <-time.After(time.Until(asked.Add(leadsFor))):
-	case <-t.ctx.Done():
-	}
-	return false
-}
-
-// look returns the connection for queues that may have no leader. If it cannot be made the next one
-// tries again.
-func (t *tenure) look() (*broker.Conn, error) {
-	conn := <-t.looking
-	var err error
-	if conn == nil {
-		conn, err = t.session.Look(t.ctx)
-	}
-	t.looking <- conn
-	return conn, err
-}
-
-// Verify implements [wheel.Shell].
-func (t *tenure) Verify() {
-	answers := make(chan error, len(t.queues))
-	asked := 0
-	for s, q := range t.queues {
-		if !q.consumed { // it holds nothing, and may have no majority: then it does not answer
-			continue
-		}
-		asked++
-		t.task(s, func() { answers <- q.verify() }) // two calls at a time on a channel would swap their answers
-	}
-	t.working.Go(func() {
-		for range asked {
-			if err := <-answers; err != nil {
-				t.end(err)
-				return
-			}
-		}
-		t.happened(t.machine.Verified)
-	})
 }

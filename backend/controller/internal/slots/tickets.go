@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
@@ -31,8 +32,6 @@ const (
 	beginTicket, beginOldTicket = "d2.", "d1."
 	ofVhost, ofPrefix, ofWheel  = 3, 3, 2 // bytes
 	checksum                    = 4
-	// longestID is more than ids have.
-	longestID = 48
 )
 
 // Why a text is not a ticket.
@@ -107,7 +106,5 @@ func ticketFields(b []byte) (t ticket, ok bool) {
 	return t, validID(t.id) && t.due.Valid()
 }
 
-// validID reports whether an id may be one of ours.
-func validID(id string) bool {
-	return id != "" && len(id) <= longestID && !strings.ContainsAny(id, " \x00")
-}
+// validID reports whether an id may be one of ours, or a user's.
+func validID(id string) bool { return id != "" && len(id) <= bundle.MaxID }

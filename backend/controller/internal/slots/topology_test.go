@@ -6,24 +6,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/wheel"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 )
 
 // TestWheel_Plan: names and keys are the protocol, no two queues share one, and each slot has a
 // turn.
 func TestWheel_Plan(t *testing.T) {
 	w := New("p", 0)
-	n, slot := w.names, wheel.Slot{Level: 1, Index: 7}
-	require.Equal(t, []string{"p.controller.wait.1m.07", "~d:slot:1m-07", "p.controller.intake", "p.controller.enter"},
-		[]string{n.queue(slot), n.slotKey(slot), n.queue(wheel.Intake), n.enter()})
-	require.Equal(t, "p:controller,slots="+wheel.Default().String()+",quorum", w.config())
+	n, slot := w.names, leader.Queue{Ring: 1, Index: 7}
+	exchange, key := n.to(slot)
+	require.Equal(t, []string{"p.controller.slot.32s.07", "p.controller.enter.slots", "~d:slot:32s-07", "p.controller.log", "p.controller.enter"},
+		[]string{n.queue(slot), exchange, key, n.queue(leader.Log), n.enter()})
+	require.Equal(t, "p:controller,log,slots="+leader.Default().String()+",quorum", w.config())
 	queues := map[string]bool{}
 	for _, q := range w.Plan().Queues {
 		require.False(t, queues[q.Name], q.Name)
 		queues[q.Name] = true
 	}
+	const most = 64
+	require.LessOrEqual(t, len(queues), most)
 	turns := w.Turns(time.Now())
-	require.Len(t, turns, len(w.wheel.Slots()))
+	require.Len(t, turns, len(w.rings.Slots()))
 	for name := range turns {
 		require.True(t, queues[name], name)
 	}

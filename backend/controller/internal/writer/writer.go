@@ -27,7 +27,9 @@ const (
 // A Record is one to be written.
 type Record struct {
 	bundle.Record
-	Alone bool // it is a bundle of its own: it has properties that the broker checks
+	Lone  bool // it is a bundle of its own: it has properties that the broker checks
+	Alone bool // and nothing else is unconfirmed beside it: the broker may not take it
+	Of    any  // the caller's
 	came  time.Duration
 	taken bool // it is in a bundle
 }
@@ -94,6 +96,14 @@ func New(name string) *Writer { return &Writer{name: name, flying: map[uint64][]
 // Full reports whether so much waits that nothing more should be submitted.
 func (w *Writer) Full() bool { return w.bytes >= mostWaiting }
 
+// Next is the record with which the next bundle begins; nil: there is none.
+func (w *Writer) Next() *Record {
+	if len(w.waiting) == 0 {
+		return nil
+	}
+	return w.waiting[0]
+}
+
 // Step takes an event, and returns what is to be done, and when a Tick is due; 0: none is. The
 // effects are valid until the next Step.
 func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Duration) {
@@ -119,6 +129,11 @@ func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Dura
 func (w *Writer) reserve(now time.Duration) (next time.Duration) {
 	if w.untaken || len(w.waiting) == 0 || len(w.flying) >= mostUnconfirmed {
 		return 0
+	}
+	for _, flying := range w.flying {
+		if flying[0].Alone || w.waiting[0].Alone {
+			return 0
+		}
 	}
 	if ready := w.waiting[0].came + gatherFor; w.busy && now < ready && w.bytes < bundle.MaxSize {
 		return ready
@@ -186,12 +201,12 @@ func (w *Writer) fitting() (n int) {
 	bytes := 0
 	for _, r := range w.waiting {
 		size := r.Size()
-		alone := r.Alone || size > bundle.LoneSize
-		if n > 0 && (alone || !bundle.Fits(bytes, size)) {
+		lone := r.Lone || r.Alone || size > bundle.LoneSize
+		if n > 0 && (lone || !bundle.Fits(bytes, size)) {
 			return n
 		}
 		n++
-		if alone {
+		if lone {
 			return n
 		}
 		bytes += size

@@ -1,0 +1,240 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/writer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+)
+
+// A publisher writes records to the log: it runs a [writer.Writer]. It is safe for concurrent use.
+type publisher struct {
+	broker   *broker.Publisher
+	exchange string // of the log
+	backend  string
+
+	ctx     context.Context // ends with it
+	end     context.CancelFunc
+	sending sync.WaitGroup
+
+	mu     sync.Mutex
+	writer *writer.Writer
+	timer  *time.Timer
+	closed bool
+	unsent int           // records that are not settled
+	moved  chan struct{} // closed when records have been settled, and then another
+}
+
+func newPublisher(b *broker.Publisher, exchange, backend, process string) *publisher {
+	p := &publisher{broker: b, exchange: exchange, backend: backend, writer: writer.New(process), moved: make(chan struct{})}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.timer = time.AfterFunc(time.Hour, func() { p.step(writer.Tick{}) })
+	return p
+}
+
+// An entry is a record that was submitted. It implements [engine.Pending].
+type entry struct {
+	writer.Record
+	publisher *publisher
+	ctx       context.Context // of Submit
+	settled   chan error      // buffered
+}
+
+var entries = sync.Pool{New: func() any { return &entry{settled: make(chan error, 1)} }}
+
+// submit hands a record over. It waits while too much waits.
+func (p *publisher) submit(ctx context.Context, rec bundle.Record) (*entry, error) {
+	e := entries.Get().(*entry)
+	e.Record = writer.Record{Record: rec, Lone: rec.User != "", Alone: !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize, Of: e}
+	e.publisher, e.ctx = p, ctx
+	for {
+		p.mu.Lock()
+		closed, full, moved := p.closed, p.writer.Full(), p.moved
+		if !closed && !full {
+			p.unsent++
+			p.advance(writer.Submit{Record: &e.Record})
+			p.mu.Unlock()
+			return e, nil
+		}
+		p.mu.Unlock()
+		if closed {
+			return nil, p.fail(delayer.ErrClosed, nil, "")
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return nil, p.fail(delayer.ErrNotSent, context.Cause(ctx), "the broker has not confirmed the messages before it")
+		}
+	}
+}
+
+// Wait implements [engine.Pending].
+func (e *entry) Wait(ctx context.Context) error {
+	p := e.publisher
+	select {
+	case err := <-e.settled:
+		*e = entry{settled: e.settled}
+		entries.Put(e)
+		return err
+	case <-ctx.Done():
+	}
+	p.step(writer.Withdraw{Record: &e.Record})
+	if e.Alone { // ctx ends its publishing too
+		return e.withdrawn(ctx, <-e.settled)
+	}
+	select {
+	case err := <-e.settled:
+		return e.withdrawn(ctx, err)
+	default:
+		return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
+	}
+}
+
+func (e *entry) withdrawn(ctx context.Context, err error) error {
+	if errors.Is(err, errWithdrawn) {
+		return e.publisher.fail(delayer.ErrNotSent, context.Cause(ctx), "")
+	}
+	return err
+}
+
+// errWithdrawn: the writer has taken a record back.
+var errWithdrawn = errors.New("withdrawn")
+
+func (p *publisher) fail(kind, cause error, hint string) error {
+	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}
+}
+
+func (p *publisher) step(e writer.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.advance(e)
+}
+
+// advance tells the writer what has happened, and does what it says. The caller holds mu.
+func (p *publisher) advance(e writer.Event) {
+	now := stamp.Reading(time.Now())
+	todo, next := p.writer.Step(now, e)
+	p.do(todo, errWithdrawn)
+	if next > 0 {
+		p.timer.Reset(next - now)
+	}
+}
+
+// do does what the writer says. why is the error of records that are not stored.
+func (p *publisher) do(todo []writer.Effect, why error) {
+	for _, effect := range todo {
+		switch effect := effect.(type) {
+		case writer.Settle:
+			var err error
+			if effect.Outcome != writer.Stored {
+				err = own(why)
+			}
+			effect.Record.Of.(*entry).settled <- err
+			p.unsent--
+			close(p.moved)
+			p.moved = make(chan struct{})
+		case writer.Send:
+			p.sending.Go(func() { p.send(effect.ID) })
+		}
+	}
+}
+
+// own copies an error that all records of a bundle have: each is told of another destination.
+func own(err error) error {
+	var known *delayer.Error
+	if errors.As(err, &known) {
+		copied := *known
+		return &copied
+	}
+	return err
+}
+
+// send publishes a bundle. Nothing that is sent later overtakes it: there is one Send at a time until
+// it is taken.
+func (p *publisher) send(id uint64) {
+	msg := broker.Publishing{Exchange: p.exchange, Sole: true, Order: 1}
+	taken := false
+	take := func(to *amqp091.Publishing) bool {
+		b := p.writer.Take(id)
+		if taken = b != nil; taken {
+			*to = publishing(b, b.Records[0].User)
+		}
+		return taken
+	}
+	p.mu.Lock()
+	ctx := p.ctx
+	if next := p.writer.Next(); next != nil && next.Alone {
+		ctx = next.Of.(*entry).ctx
+		take(&msg.Message)
+	} else {
+		msg.Fill = func(to *amqp091.Publishing) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			defer p.advance(writer.Tick{}) // the next may be reserved
+			return take(to)
+		}
+	}
+	p.mu.Unlock()
+	err := p.broker.Publish(ctx, msg)
+	outcome := writer.Stored
+	switch {
+	case errors.Is(err, delayer.ErrUnknown):
+		outcome = writer.Unknown
+	case err != nil:
+		outcome = writer.Refused
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !taken && p.writer.Take(id) == nil {
+		p.advance(writer.Tick{})
+		return
+	}
+	now := stamp.Reading(time.Now())
+	todo, next := p.writer.Step(now, writer.Confirmed{ID: id, Outcome: outcome})
+	p.do(todo, err)
+	if next > 0 {
+		p.timer.Reset(next - now)
+	}
+}
+
+// close takes no more records, and waits for those that were submitted for so long.
+func (p *publisher) close(within time.Duration) {
+	late := time.After(within)
+	p.mu.Lock()
+	p.closed = true
+	for waits := true; waits && p.unsent > 0; {
+		moved := p.moved
+		p.mu.Unlock()
+		select {
+		case <-moved:
+		case <-late:
+			waits = false
+		}
+		p.mu.Lock()
+	}
+	p.timer.Stop()
+	p.mu.Unlock()
+	p.end()
+	p.sending.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.do(p.writer.End(), p.fail(delayer.ErrClosed, nil, ""))
+}
+
+// publishing is a bundle as it is published. user is that of the connection, or empty.
+func publishing(b *bundle.Bundle, user string) amqp091.Publishing {
+	return amqp091.Publishing{
+		ContentType: bundle.ContentType, DeliveryMode: amqp091.Persistent, UserId: user,
+		MessageId: strconv.FormatUint(b.Number, 36), // tells it from others if it is returned
+		Body:      b.Append(nil),
+	}
+}
