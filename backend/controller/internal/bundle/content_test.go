@@ -13,10 +13,10 @@ import (
 func content() *Content {
 	return &Content{
 		Envelope: delayer.Envelope{Due: time.Unix(1_795_329_200, 5e6), Delay: time.Hour, Exchange: "orders"},
-		Key:      "a.b", To: []string{"~d:=x", "~d:=y.."}, BCC: []string{"", "\xff"},
+		Key:      "a.b", To: []string{"~d:=x", "~d:=y.."}, Due: 1795329200000,
 		Message: amqp091.Publishing{
 			ContentType: "text/plain", ContentEncoding: "gzip", DeliveryMode: 2, Priority: 9, CorrelationId: "c", ReplyTo: "r", Expiration: "1",
-			MessageId: "m", Timestamp: time.Unix(7, 0), Type: "t", UserId: "guest", AppId: "a", Body: []byte("body"),
+			MessageId: "m", Timestamp: time.Unix(7, 0), Type: "t", AppId: "a", Body: []byte("body"),
 			Headers: amqp091.Table{
 				"nothing": nil, "yes": true, "no": false, "byte": byte(200), "int8": int8(-3), "int16": int16(-300), "uint16": uint16(60000),
 				"int32": int32(-1 << 31), "uint32": uint32(1<<32 - 1), "int64": int64(-1 << 63), "float32": float32(1.5), "float64": 1e300,
