@@ -25,7 +25,7 @@ var everyByte = func() string {
 func inLog() *Bundle {
 	return &Bundle{Writer: "5BQ2ZK7M1A", Number: 17, Records: []Record{
 		{ID: "a", Due: 1_795_329_200_000, Own: 71034, To: "~d:=orders", Payload: []byte("body")},
-		{ID: "b", Left: 5 * time.Second, To: "ex\x00key", Payload: nil},
+		{ID: "b", Left: 5 * time.Second, To: "ex\x00key", User: "alice", Payload: nil},
 		{ID: everyByte, Due: 1_795_329_100_000, Ticket: true, To: "~d:=x", Payload: []byte{}},
 		{Kind: Cancel, ID: everyByte, Due: 1_795_329_100_000},
 		{Kind: Postpone, ID: "a", Due: 1_795_329_200_000, Next: 1_795_329_200_001},
@@ -37,7 +37,7 @@ func inSlot() *Bundle {
 	return &Bundle{Writer: "tenure", Number: math.MaxUint64, InSlot: true, Turn: Turn{4, -3}, Records: []Record{
 		{ID: "a", Due: 1_795_329_200_000, At: 4, To: "~d:=orders", Payload: []byte("body")},
 		{Kind: Cancel, ID: "c", Due: 1_795_329_200_000, At: math.MaxInt64},
-		{ID: "b", Due: 1_795_329_200_001, At: 3, Ticket: true, To: "~d:=orders", Payload: []byte("body")},
+		{ID: "b", Due: 1_795_329_200_001, At: 3, Ticket: true, Wanted: 1_795_329_100_000, User: "bob", To: "~d:=orders", Payload: []byte("body")},
 	}}
 }
 
