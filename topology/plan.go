@@ -65,7 +65,6 @@ type Role string
 const (
 	Waiting    Role = ""           // delayed messages wait here
 	Intake     Role = "intake"     // controllers consume it
-	Counts     Role = "counts"     // tells what waits in the queues of a controller
 	Candidates Role = "candidates" // stays empty: controllers consume it to be counted
 	Misrouted  Role = "misrouted"  // a Delayer sends on what is here
 	Unroutable Role = "unroutable" // keeps messages without a destination

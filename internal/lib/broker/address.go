@@ -40,7 +40,6 @@ type Options struct {
 	// less. Open is how many channels Dial opens, so that limits of the user are met then.
 	Channels, Open int
 	Heartbeat      time.Duration
-
 }
 
 // Opening returns options with which Dial opens so many channels.

@@ -17,10 +17,10 @@ import (
 
 // A Content is what the payload of a message record holds.
 type Content struct {
-	Envelope delayer.Envelope // but for the id, which the record has
-	Due      brokertime.Due   // of the record when it was published; 0: it was not known
-	Key      string           // the user's routing key
-	To       []string         // the delivery keys of its destinations
+	Envelope delayer.Envelope   // but for the id, which the record has
+	Due      brokertime.Due     // of the record when it was published; 0: it was not known
+	Key      string             // the user's routing key
+	To       []string           // the delivery keys of its destinations
 	Message  amqp091.Publishing // without a user-id, which the record has
 }
 

@@ -8,7 +8,6 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
@@ -31,11 +30,20 @@ type delivering struct {
 	posted  []posted        // to be submitted
 	more    pace.Signal     // something is posted
 	takes   map[string]bool // destinations that have taken a message
-	sharing map[string]int  // messages of each that share the channel
+	lanes   map[string]*lane
 }
 
 func newDelivering() delivering {
-	return delivering{more: pace.NewSignal(), takes: map[string]bool{}, sharing: map[string]int{}}
+	return delivering{more: pace.NewSignal(), takes: map[string]bool{}, lanes: map[string]*lane{}}
+}
+
+// A lane keeps the order of the messages of a destination. They share the channel with those to other
+// destinations, or have one of their own; they change from one to the other only while none is under
+// way.
+type lane struct {
+	shared, apart int // messages under way
+	waiting       []posted
+	submitting    bool
 }
 
 // A posted message is one that is being delivered.
@@ -60,19 +68,56 @@ func (t *tenure) deliver(it *leader.Item) {
 		return
 	}
 	p.msg = t.session.Settler.Delivery(m)
-	if p.shares = t.takes[it.To] && t.sharing[it.To] < mostSharing; p.shares {
-		t.sharing[it.To]++
-		p.msg.Direct = p.msg.Direct && p.msg.Exchange != "" // the default exchange is always there
-	} else {
-		p.msg.Apart = it.To
-	}
 	t.flying.Add(1)
-	if t.publish.Err() != nil { // nothing is submitted any more
-		go t.landed(p, delayer.ErrClosed)
+	l := t.lanes[it.To]
+	if l == nil {
+		l = &lane{}
+		t.lanes[it.To] = l
+	}
+	shares := !p.msg.Direct || p.msg.Exchange == "" // the default exchange is always there
+	if p.shares = shares && t.takes[it.To] && l.apart == 0 && l.shared < mostSharing && len(l.waiting) == 0; p.shares {
+		l.shared++
+		p.msg.Direct = false
+		t.posted = append(t.posted, p)
+		t.more.Set()
 		return
 	}
-	t.posted = append(t.posted, p)
-	t.more.Set()
+	p.msg.Apart = it.To
+	l.waiting = append(l.waiting, p)
+	t.goApart(l)
+}
+
+// goApart submits what waits in a lane, one message behind the other, unless some of that destination
+// are under way on the channel that it shares. The caller holds mu.
+func (t *tenure) goApart(l *lane) {
+	if l.submitting || l.shared > 0 || len(l.waiting) == 0 {
+		return
+	}
+	l.submitting = true
+	go func() {
+		for {
+			t.mu.Lock()
+			if l.submitting = len(l.waiting) > 0; !l.submitting {
+				t.mu.Unlock()
+				return
+			}
+			p := l.waiting[0]
+			l.waiting = l.waiting[1:]
+			l.apart++
+			t.mu.Unlock()
+			within, cancel := context.WithTimeout(t.publish, attemptFor)
+			pending, err := t.session.Publisher.Submit(within, p.msg)
+			if err != nil {
+				cancel()
+				t.landed(p, err)
+				continue
+			}
+			go func() {
+				defer cancel()
+				t.landed(p, pending.Wait(within))
+			}()
+		}
+	}()
 }
 
 // byStage delivers a message in steps.
@@ -129,10 +174,15 @@ func (t *tenure) landed(p posted, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := p.item.To
+	l := t.lanes[to]
 	if p.shares {
-		if t.sharing[to]--; t.sharing[to] == 0 {
-			delete(t.sharing, to)
-		}
+		l.shared--
+	} else {
+		l.apart--
+	}
+	t.goApart(l)
+	if l.shared+l.apart == 0 && !l.submitting {
+		delete(t.lanes, to)
 	}
 	if settle.Undelivered(err) && t.ctx.Err() == nil {
 		t.byStage(p)
@@ -152,8 +202,8 @@ func (t *tenure) landed(p posted, err error) {
 const (
 	// mostSharing is how many messages of a destination share the channel. If a quorum queue has 32
 	// of one channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon stops
-	// reading that channel's connection, whoever its messages are for. More go over a channel of
-	// the destination's own.
+	// reading that channel's connection, whoever its messages are for. Where there are more, they go
+	// over a channel of the destination's own.
 	mostSharing = 30
 	// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
 	mostAnswers = 10_000

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
@@ -32,14 +31,14 @@ type tenure struct {
 	mu      sync.Mutex
 	leader  *leader.Leader
 	queues  map[leader.Queue]*queue
-	tasks   map[leader.Queue][]func()      // the first is running
-	answers map[leader.Queue]bool          // slots that have taken something in this tenure
+	tasks   map[leader.Queue][]func()       // the first is running
+	answers map[leader.Queue]bool           // slots that have taken something in this tenure
 	held    map[leader.Queue][]leader.Write // writes to those of which that is not known yet
-	writes  []func() error                 // to be done one after the other: acknowledgements and bundles
-	ready   pace.Signal                    // something is to be written
+	writes  []func() error                  // to be done one after the other: acknowledgements and bundles
+	ready   pace.Signal                     // something is to be written
 	tick    *time.Timer
-	writing context.Context                // until this ends
-	working sync.WaitGroup // tasks, and consumers
+	writing context.Context // until this ends
+	working sync.WaitGroup  // tasks, and consumers
 	told    leader.Stats
 
 	delivering
