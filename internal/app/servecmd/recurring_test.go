@@ -1,7 +1,12 @@
 package servecmd
 
 import (
+	"context"
+	"log/slog"
+	"os"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +45,44 @@ func TestRecurring_Config(t *testing.T) {
 		require.ErrorIs(t, err, delayer.ErrConfig, text)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// TestRecurring_Read: messages are scheduled, and as the file says once it is read again.
+func TestRecurring_Read(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := delayertest.New(delayertest.Config{Timers: true})
+		text := `serve: {recurring: [{name: n, cron: "0 * * * *", key: q, body: b}]}`
+		read := func() (cfg backend.Config, serves config, err error) {
+			serves, err = parseConfig([]byte(text))
+			return cfg, serves, err
+		}
+		_, serves, err := read()
+		require.NoError(t, err)
+		e := entries{read: read, cfg: entry.Config{Delayer: d}, log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, err := e.open(ctx, serves)
+		require.NoError(t, err)
+		reread, ended := make(chan os.Signal), make(chan struct{})
+		go func() {
+			defer close(ended)
+			e.run(ctx, first, reread)
+		}()
+		synctest.Wait()
+		require.NoError(t, e.ready())
+		require.Len(t, d.Waiting(), 1)
+		require.Equal(t, "n@2000-01-01T01:00Z", d.Waiting()[0].ID)
+
+		text = `serve: {recurring: [{name: n, cron: "0 * * * *", zone: Nowhere, key: q}]}`
+		reread <- syscall.SIGHUP
+		synctest.Wait()
+		require.Len(t, d.Waiting(), 1, "the file cannot be served")
+		text = `serve: {recurring: [{name: n, cron: "0 * * * *", key: q, removed: true}]}`
+		reread <- syscall.SIGHUP
+		synctest.Wait()
+		require.Empty(t, d.Waiting())
+		cancel()
+		<-ended
+	})
 }
 
 func TestRecurring_Backend(t *testing.T) {
