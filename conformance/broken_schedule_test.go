@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,9 @@ func (c change) postpone() (delayer.Ticket, error) {
 }
 
 func (b *broken) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
+	if b.schedule != nil {
+		b.schedule(&m)
+	}
 	t, err := b.Delayer.Schedule(ctx, m)
 	b.latest.Store(&t)
 	return t, err
@@ -78,6 +82,10 @@ func (b *broken) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dura
 		return c.postpone()
 	}
 	return b.postpone(c)
+}
+
+func scheduling(schedule func(m *delayer.Message)) func(*broker) *broken {
+	return func(b *broker) *broken { return &broken{history: history{broker: b}, schedule: schedule} }
 }
 
 func cancelling(cancel func(c change) error) func(*broker) *broken {
@@ -186,6 +194,19 @@ var scheduleFaults = []fault{
 			return c.ticket, nil
 		}
 		return c.postpone()
+	})},
+	{name: "forgets the id", cases: []string{"ids", "ids-refused"}, open: scheduling(func(m *delayer.Message) { m.ID = "" })},
+	{name: "takes the due time for a delay", cases: []string{"ids"}, open: scheduling(func(m *delayer.Message) {
+		if m.Delay == 0 && !m.Due.IsZero() {
+			m.Delay, m.Due = max(0, time.Until(m.Due)), time.Time{}
+		}
+	})},
+	{name: "ignores ID and Due of a batch", cases: []string{"unsupported"}, open: together(func(c batchCall) []error {
+		plain := slices.Clone(c.messages)
+		for i := range plain {
+			plain[i].ID, plain[i].Due = "", time.Time{}
+		}
+		return c.each(plain)
 	})},
 	{name: "takes any text for a ticket", cases: []string{"tickets"}, open: cancelling(func(c change) error {
 		return not(delayer.ErrTicket)(c.cancel())

@@ -41,6 +41,7 @@ type broken struct {
 	limits  func(*delayer.Limits)
 
 	history
+	schedule func(m *delayer.Message)
 	cancel   func(c change) error
 	postpone func(c change) (delayer.Ticket, error)
 }

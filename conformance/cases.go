@@ -73,7 +73,7 @@ var cases = []testCase{
 	{Case: Case{"batch", "messages that are published together must each arrive, be refused and keep their order as if published one by one"}, check: batch},
 	{Case: Case{"batch-ctx-ended", "PublishBatch must return when its ctx ends, and say truly of each message whether it may be stored"}, check: batchCtxEnded},
 
-	{Case: Case{"unsupported", "Schedule, Cancel and Postpone must match errors.ErrUnsupported, and send nothing, if and only if Limits.CancelBefore is 0"}, check: unsupported},
+	{Case: Case{"unsupported", "Schedule, Ticket, Cancel and Postpone must match errors.ErrUnsupported, and send nothing, if and only if Limits.CancelBefore is 0; PublishBatch must refuse an ID and a Due"}, check: unsupported},
 	{Case: Case{"cancel", "a message must not arrive if its Cancel has returned nil, and no other may be missing for it"}, check: ticketed(cancels)},
 	{Case: Case{"cancel-too-late", "a message that cannot be held back for certain must arrive, and its Cancel must return ErrTooLate"}, check: ticketed(cancelTooLate)},
 	{Case: Case{"postpone", "a message that was postponed must arrive once, not before its new time, and not at all if it is then cancelled in time by any of its tickets"}, check: ticketed(postpones)},
@@ -83,6 +83,9 @@ var cases = []testCase{
 	{Case: Case{"postpone-cancelled", "Postpone of a cancelled message must return nil, and the message must not arrive"}, check: ticketed(postponesCancelled)},
 	{Case: Case{"debounce", "a message may be postponed a thousand times, and must arrive once, at the last time"}, check: ticketed(debounces)},
 	{Case: Case{"tickets", "a text that is no ticket must be refused with ErrTicket, and change nothing"}, check: ticketed(tickets)},
+
+	{Case: Case{"ids", "what is scheduled several times with the same ID and due time must arrive once, and not before that time, and Ticket must name it"}, check: ticketed(identified)},
+	{Case: Case{"ids-refused", "an ID or a Due that cannot be must be refused with ErrInvalid, and nothing may arrive"}, check: ticketed(idsRefused)},
 
 	{Case: Case{"closed", "after Close, Publish must say so, and Close again must do nothing"}, check: closed},
 	{Case: Case{"waiting-survives-close", "messages that wait when their Delayer is closed must still be delivered"}, check: survivesClose, own: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -13,9 +14,10 @@ func unsupported(t *trial) {
 	s := newSchedule(t)
 	o := s.schedule(to(s.in, "scheduled", t.short()))
 	_, postponed := s.postponed("no-ticket", t.short())
+	_, ticket := t.d.Ticket("id", time.Now())
 	can := t.lim.CancelBefore > 0
 	for name, err := range map[string]error{
-		"Schedule": o.err, "Cancel": s.cancelled(t.d, "no-ticket"), "Postpone": postponed,
+		"Schedule": o.err, "Ticket": ticket, "Cancel": s.cancelled(t.d, "no-ticket"), "Postpone": postponed,
 	} {
 		if errors.Is(err, errors.ErrUnsupported) == can {
 			t.errorf("%s returned %v, and Limits.CancelBefore is %v", name, err, t.lim.CancelBefore)
@@ -26,6 +28,11 @@ func unsupported(t *trial) {
 	}
 	if can {
 		s.present = append(s.present, o)
+	}
+	withID, withDue := to(s.in, "with-id", t.short()).message(), to(s.in, "with-due", 0).message()
+	withID.ID, withDue.Due = "id", time.Now().Add(t.short())
+	for i, err := range t.d.PublishBatch(t.ctx, []delayer.Message{withID, withDue}) {
+		t.refused(outcome{job: job{msg: [...]delayer.Message{withID, withDue}[i].Publishing}, err: err}, delayer.ErrInvalid)
 	}
 	s.arrive()
 }
@@ -336,6 +343,96 @@ func tickets(s *schedule) {
 		}
 		if _, err := s.d.Postpone(s.ctx, delayer.Ticket(text), s.unhurried()); !errors.Is(err, delayer.ErrTicket) {
 			s.errorf("Postpone of %q returned %v", abridged(text), err)
+		}
+	}
+	s.arrive()
+}
+
+// identified schedules each message by two Delayers, some also with a ctx that may end before the confirm,
+// and cancels some.
+func identified(s *schedule) {
+	const messages = 24
+	other := s.open()
+	defer func() { _ = other.Close() }()
+	wait := s.unhurried() - 10*time.Millisecond // a Due is rounded up, and may not be beyond the longest delay
+	began := time.Now()
+	due := began.Add(wait)
+	want := map[string]string{}
+	cancelled := 0
+	for i, j := range jobs(messages, "once", func(_ int, id string) job { return to(s.in, id, 0) }) {
+		m := j.message()
+		m.ID, m.Due = sprintf("%d \x00\xff/ü", i), due
+		j.delay = wait
+		o := outcome{job: j, before: began, after: time.Now()}
+		if i%2 == 0 {
+			ctx, cancel := context.WithTimeout(s.ctx, time.Duration(i)*brief/1000)
+			_, err := s.d.Schedule(ctx, m)
+			cancel()
+			if err != nil && !delayer.SafeToRetry(err) && !errors.Is(err, delayer.ErrUnknown) {
+				s.errorf("message %s: Schedule returned %v", o.id(), err)
+			}
+		}
+		named, err := other.Ticket(m.ID, due.Add(-time.Microsecond).Truncate(time.Millisecond).Add(time.Microsecond))
+		if err != nil {
+			s.failf("Ticket of %q returned %v", m.ID, err)
+		}
+		for _, d := range []delayer.Delayer{s.d, other} {
+			ticket, err := d.Schedule(s.ctx, m)
+			if err != nil || ticket != named {
+				s.failf("message %s: Schedule returned %q and %v, and Ticket %q", o.id(), ticket, err, named)
+			}
+		}
+		s.tickets[o.id()], want[o.id()] = named, m.ID
+		if i%3 > 0 {
+			s.present = append(s.present, o)
+		} else if s.cancel(s.d, o) {
+			cancelled++
+		}
+	}
+	s.inTime(cancelled, messages)
+	s.await(s.in, s.present)
+	for _, a := range s.in.all() {
+		e, err := delayer.ParseHeader(a.Headers)
+		if id, scheduled := want[a.MessageId]; scheduled && (err != nil || e.ID != id) {
+			s.errorf("message %s: its header has the id %q, want %q (%v)", a.MessageId, e.ID, id, err)
+		}
+	}
+	s.past()
+	s.arrive()
+}
+
+// past schedules a message whose time has passed.
+func (s *schedule) past() {
+	s.Helper()
+	m := to(s.in, "past", 0).message()
+	m.ID, m.Due = "past", time.Now().Add(-time.Hour)
+	o := outcome{job: to(s.in, "past", 0), before: time.Now(), after: time.Now()}
+	s.tickets[o.id()], o.err = s.d.Schedule(s.ctx, m)
+	if o.err != nil {
+		s.failf("message %s: Schedule returned %v", o.id(), o.err)
+	}
+	s.present = append(s.present, o)
+	if err := s.d.Cancel(s.ctx, s.tickets[o.id()]); !errors.Is(err, delayer.ErrTooLate) {
+		s.errorf("message %s: Cancel returned %v, and its time has passed", o.id(), err)
+	}
+}
+
+func idsRefused(s *schedule) {
+	due, long := time.Now().Add(s.short()), strings.Repeat("x", 41)
+	for name, change := range map[string]func(*delayer.Message){
+		"an ID of 41 bytes": func(m *delayer.Message) { m.ID = long },
+		"Delay and Due":     func(m *delayer.Message) { m.Due, m.Delay = due, s.short() },
+		"a Due before 1970": func(m *delayer.Message) { m.Due = time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		m := to(s.in, "refused", 0).message()
+		change(&m)
+		if _, err := s.d.Schedule(s.ctx, m); !errors.Is(err, delayer.ErrInvalid) {
+			s.errorf("%s: Schedule returned %v", name, err)
+		}
+	}
+	for id, at := range map[string]time.Time{"": due, long: due, "no time": {}} {
+		if _, err := s.d.Ticket(id, at); !errors.Is(err, delayer.ErrInvalid) {
+			s.errorf("Ticket of %q and %v returned %v", id, at, err)
 		}
 	}
 	s.arrive()

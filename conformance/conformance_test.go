@@ -73,7 +73,7 @@ func TestRunCase(t *testing.T) {
 }
 
 var ofTickets = []string{
-	"cancel", "cancel-too-late", "debounce", "postpone", "postpone-cancelled", "postpone-earlier",
+	"cancel", "cancel-too-late", "debounce", "ids", "ids-refused", "postpone", "postpone-cancelled", "postpone-earlier",
 	"postpone-older-ticket", "postpone-one-ticket-twice", "tickets",
 }
 
