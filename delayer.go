@@ -62,10 +62,10 @@ type Delayer interface {
 	// delivered when it is due, or at once. Its ticket is valid and too late for Cancel and
 	// Postpone.
 	//
-	// Errors are those of Publish. [ErrInvalid] also means that the ID is too long, that Due is
-	// before 1970, or that Delay and Due are both set. [ErrOutOfRange] also means that Due is more
-	// than [Limits].Max away. With [ErrUnknown] Schedule returns the ticket too: the message may be
-	// stored, and Cancel prevents its delivery.
+	// Errors are those of Publish. [ErrInvalid] also means that the ID is too long, that Due is not
+	// between 1970 and 2499, or that Delay and Due are both set. [ErrOutOfRange] also means that
+	// Due is more than [Limits].Max away. With [ErrUnknown] Schedule returns the ticket too: the
+	// message may be stored, and Cancel prevents its delivery.
 	//
 	// Where [Limits].CancelBefore is 0, Schedule, Ticket, Cancel and Postpone send nothing and
 	// return an error that matches [errors.ErrUnsupported]. Of the backends of this module,
@@ -77,9 +77,9 @@ type Delayer interface {
 	// the same prefix on the same virtual host returns the same ticket: nothing has to be stored to
 	// cancel the reminder of order 17 but when it is due.
 	//
-	// id and due are those of [Message]: an id of 1 to 40 bytes, and a time from 1970 on, rounded
-	// up to a millisecond. Anything else is ErrInvalid. A time that has passed is no error: Cancel
-	// and Postpone return ErrTooLate for its ticket.
+	// id and due are those of [Message]: an id of 1 to 40 bytes, and a time from 1970 to 2499,
+	// rounded up to a millisecond. Anything else is ErrInvalid. A time that has passed is no error:
+	// Cancel and Postpone return ErrTooLate for its ticket.
 	Ticket(id string, due time.Time) (Ticket, error)
 
 	// Cancel returns nil once it is certain that the message is not delivered: not when a broker or

@@ -42,7 +42,7 @@ func (l Limits) frameSize(exchange, key string, msg *amqp091.Publishing) (int, e
 	for _, name := range stripped {
 		headers -= entrySize(msg.Headers, name)
 	}
-	const id, integer, spaces = 10 + 13, 20, 3 // idPrefix and a number to the base 36; a number with its sign
+	const id, integer, spaces = 3 * LongestID, 20, 3 // percent-encoded; a number with its sign
 	envelope := field(delayer.Header, longString+id+2*integer+spaces+len(exchange))
 	size := propertiesSize(msg) + headers + envelope + l.HeaderSize
 

@@ -50,8 +50,9 @@ func TestFrameSize(t *testing.T) {
 		computed, err := lim.frameSize(exchange, key, &msg)
 		require.NoError(t, err)
 
-		published := Seal(msg, NewEnvelope(time.Now(), 0, exchange), nil, ourKeys(lim, exchange, key, msg.Headers)...)
-		delivered := Seal(msg, NewEnvelope(time.Now(), 0, exchange), deaths(lim, key, msg.Headers))
+		envelope := Envelope{ID: strings.Repeat("\xff", LongestID), Due: time.Now(), Exchange: exchange}
+		published := Seal(msg, envelope, nil, ourKeys(lim, exchange, key, msg.Headers)...)
+		delivered := Seal(msg, envelope, deaths(lim, key, msg.Headers))
 		delete(delivered.Headers, "BCC")
 		largest := max(encoded(t, published), encoded(t, delivered))
 		require.LessOrEqual(t, largest, computed)
