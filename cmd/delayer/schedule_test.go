@@ -69,6 +69,16 @@ func TestCancel(t *testing.T) {
 	text, stderr = run(exitFailed, "cancel", first, "nonsense")
 	require.Contains(t, text, first+"  cancelled\nnonsense  not cancelled: delayer: cancel controller ticket")
 	require.Contains(t, stderr, "delayer cancel: not cancelled: 1 of 2 messages")
+	named := []string{"--id", "remind/order 17", "--at", time.Now().Add(time.Hour).Format(time.RFC3339)}
+	send = append([]string{"send", "--key", prefix + "-queue", "--body", "x"}, named...)
+	text, _ = run(exitOK, send...)
+	again, _ := run(exitOK, send...)
+	require.Equal(t, text, again)
+	_, first, ok = strings.Cut(strings.TrimSuffix(text, "\n"), ", message-id remind/order 17, due ")
+	require.True(t, ok, text)
+	_, first, _ = strings.Cut(first, ", ticket ")
+	text, _ = run(exitOK, append([]string{"cancel"}, named...)...)
+	require.Equal(t, first+"  cancelled\n", text)
 	out, _ = run(exitFailed, "cancel", "nonsense", "--output", "json")
 	require.Contains(t, out, `"cancelled": false`)
 }
