@@ -21,12 +21,15 @@ import (
 //	held      a count
 //	count     uvarint, of turns
 //	turns     each a level, 1 byte, a number, varint, and a count
+//	progress  uvarint, of bundles, and each: writer, number, records, and a bit for each of those
 //	checksum  4 bytes, CRC-32C of all before it
 type Counts struct {
 	Tenure string         // that wrote them
 	At     brokertime.Due // when they were right; 0: the broker's time was not known
 	Held   Count          // in no slot: the bundles of the log that have been read, and are not acknowledged
 	Turns  []TurnCount    // in order, by level and number; those without bundles are left out
+
+	Progress []Progress // of bundles that are in hand
 }
 
 // A TurnCount is what the slot of a turn holds, also what has been read from there and is not
@@ -80,6 +83,7 @@ func (c *Counts) Append(to []byte) []byte {
 		to = binary.AppendVarint(to, t.Turn.Number)
 		to = t.append(to)
 	}
+	to = appendProgress(to, c.Progress)
 	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
 }
 
@@ -129,7 +133,11 @@ func ReadCounts(from []byte) (*Counts, error) {
 		}
 		c.Turns = append(c.Turns, t)
 	}
-	if r.left == nil || len(r.left) > 0 {
+	var is bool
+	if c.Progress, is = readProgress(&r); !is {
+		return nil, ErrCounts
+	}
+	if len(r.left) > 0 {
 		return nil, ErrCut
 	}
 	return c, nil

@@ -100,7 +100,7 @@ func (l *Leader) sent(e Sent) {
 	it := e.Item
 	if it.foreign {
 		if e.Outcome == Stored {
-			l.finish(it.parcels[0])
+			l.finish(it.parcels[0].parcel)
 			return
 		}
 		l.afterwards(l.now.Mono+firstRefused, func() { l.do(Keep{it}) })
@@ -116,6 +116,9 @@ func (l *Leader) sent(e Sent) {
 	case e.Outcome == Stored:
 		d.streak, d.until = 0, 0
 		it.entry.item, it.entry.done = nil, true
+		if slices.ContainsFunc(it.parcels, func(p part) bool { return p.left > 1 }) {
+			l.known.finished++
+		}
 		l.finishItem(it)
 		l.forget(it.entry)
 	default:

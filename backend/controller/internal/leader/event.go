@@ -45,6 +45,15 @@ type (
 		Outcome Outcome
 	}
 
+	// Kept answers a Snapshot: it is stored, or is not.
+	Kept struct{}
+
+	// Recalled answers a Recall.
+	Recalled struct {
+		Counts  *bundle.Counts // of the last Snapshot; nil: there is none, or it cannot be read
+		Bundles map[Queue]int  // how many are in a slot now, where that is known
+	}
+
 	// Released answers a Release: the consumer is gone, and what was acknowledged before is stored.
 	Released struct{ Queue Queue }
 )
@@ -93,6 +102,15 @@ type (
 
 	// Keep publishes what is not ours to the unroutable queue, as it came: Item.Raw.
 	Keep struct{ Item *Item }
+
+	// Snapshot publishes what is known of what waits, in place of the last one, on the channel that
+	// consumes the log. It is for the next leader, and for everybody who wants to know. There is no
+	// other before it is answered.
+	Snapshot struct{ Counts *bundle.Counts }
+
+	// Recall asks for the last one: this process begins to lead. What it gets must have been read
+	// after the first bundle of the log was delivered. It goes on without it after a while.
+	Recall struct{}
 
 	// Surrender ends the tenure: the connection is closed.
 	Surrender struct{ Why string }

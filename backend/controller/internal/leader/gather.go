@@ -29,6 +29,7 @@ type target struct {
 type write struct {
 	id        uint64
 	to        Queue
+	turn      bundle.Turn
 	items     []*Item // none: it is a mark
 	since     time.Duration
 	abandoned bool // its items are written elsewhere
@@ -213,11 +214,11 @@ func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
 			l.consume(s)
 		}
 		if len(items) > 0 {
-			s.awaits[l.number] = true
+			s.awaits[l.number] = b
 		}
 	}
 	delete(l.empty, to)
-	l.writes[l.number] = &write{id: l.number, to: to, items: items, since: l.now.Mono}
+	l.writes[l.number] = &write{id: l.number, to: to, turn: b.Turn, items: items, since: l.now.Mono}
 	l.flying[to]++
 	l.do(Write{l.number, to, b})
 	return l.number
@@ -235,6 +236,9 @@ func (l *Leader) written(e Written) {
 	}
 	if s := l.slots[w.to]; s != nil && s.tail == w.id {
 		s.tailed = l.now.Mono
+	}
+	if e.Outcome == Stored {
+		l.countWritten(w)
 	}
 	switch {
 	case e.Outcome == Stored && !w.abandoned:
@@ -312,8 +316,9 @@ func (l *Leader) postpone(it *Item) {
 	next := it.entry.next
 	for i, to := range next[1:] {
 		change := bundle.Record{Kind: bundle.Postpone, ID: it.ID, Due: next[i], Next: to, At: it.At}
-		for _, p := range it.parcels {
-			p.left++
+		for i := range it.parcels {
+			it.parcels[i].left++
+			it.parcels[i].record = -1 // the message is moved, and this may not be stored
 		}
 		l.Stats.Held++
 		l.Stats.Bytes += change.Size()

@@ -55,7 +55,7 @@ type Leader struct {
 	out   []Effect
 
 	leading, over bool
-	began         time.Duration
+	began, leads  time.Duration // since when it is a candidate, and the leader
 	told          Now           // when the broker's clock was last compared
 	heard         time.Duration // when the broker last answered anything that was published
 
@@ -83,6 +83,7 @@ type Leader struct {
 	silent  map[Queue]pause         // that have not confirmed one for long
 	void    map[uint64]bool         // bundles that were written elsewhere since
 	empty   map[Queue]time.Duration // slots in which nothing is: when that was found
+	known   known                   // of what waits
 	recheck bool                    // something has come that may make certain what waits
 	Stats   Stats
 }
@@ -111,6 +112,7 @@ func New(cfg Config, now Now) *Leader {
 		dests: map[string]*destination{}, runs: map[target]*run{}, writes: map[uint64]*write{},
 		dropped: map[key]time.Duration{}, empty: map[Queue]time.Duration{}, flying: map[Queue]int{}, silent: map[Queue]pause{}, void: map[uint64]bool{},
 	}
+	l.known = newKnown(cfg.Rings)
 	l.marks.wrote = -markEvery
 	return l
 }
@@ -147,6 +149,11 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 		l.sent(e)
 	case Released:
 		l.released(e.Queue)
+	case Kept:
+		l.heard = now.Mono
+		l.known.writing = false
+	case Recalled:
+		l.recalled(e)
 	case Tick:
 	}
 	next = l.tick()
@@ -172,6 +179,8 @@ type source struct {
 	acks   acks.Acks
 	inHand int           // bundles that are not finished
 	last   time.Duration // when one came, or was acknowledged
+
+	messages int // of them
 }
 
 // A parcel is a bundle in hand. It is acknowledged when none of its records is left.
@@ -180,6 +189,8 @@ type parcel struct {
 	tag  uint64
 	left int
 	kept int // of those, changes that are kept until the turn is over
+
+	progress bundle.Progress
 }
 
 // finish ends one record of a parcel.
@@ -187,6 +198,7 @@ func (l *Leader) finish(p *parcel) {
 	if p.left--; p.left > 0 {
 		return
 	}
+	delete(l.known.partial, p)
 	p.from.inHand--
 	p.from.last = l.now.Mono
 	p.from.acks.Done(p.tag, l.now.Mono)
@@ -194,6 +206,13 @@ func (l *Leader) finish(p *parcel) {
 
 // delivered takes a bundle.
 func (l *Leader) delivered(d Delivered) {
+	if d.Queue == Log && !l.leading {
+		l.lead()
+	}
+	if l.known.asked > 0 {
+		l.known.early = append(l.known.early, d)
+		return
+	}
 	var s *slot
 	from := l.log
 	if d.Queue != Log {
@@ -208,14 +227,14 @@ func (l *Leader) delivered(d Delivered) {
 	from.inHand++
 	from.last = l.now.Mono
 	p := &parcel{from: from, tag: d.Tag, left: 1}
-	if d.Queue == Log && !l.leading {
-		l.lead()
-	}
 	switch b := d.Bundle; {
 	case errors.Is(d.Err, bundle.ErrNewer):
 		l.surrender(fmt.Sprintf("a bundle cannot be read: %v", d.Err))
 	case b == nil:
-		l.do(Keep{&Item{parcels: []*parcel{p}, foreign: true, Raw: d.Raw}})
+		if s != nil {
+			l.known.counts[d.Queue].Exact = false
+		}
+		l.do(Keep{&Item{parcels: []part{{p, -1}}, foreign: true, Raw: d.Raw}})
 	case b.Records[0].Kind == bundle.Mark:
 		l.marked(s, p, d)
 	case b.Writer == l.cfg.Tenure && l.void[b.Number]:
@@ -224,10 +243,18 @@ func (l *Leader) delivered(d Delivered) {
 	case s != nil && s.peeked && !l.keeps(s, b):
 		return // its turn is far: it goes back
 	default:
-		p.left = len(b.Records)
-		for i := range b.Records {
-			l.take(&Item{Record: b.Records[i], parcels: []*parcel{p}, own: d.Own})
+		if s != nil {
+			l.countRead(d.Queue, b)
 		}
+		p.progress, p.left = l.progressOf(b), len(b.Records)+1
+		for i := range b.Records {
+			if p.progress.Is(i) {
+				l.finish(p)
+				continue
+			}
+			l.take(&Item{Record: b.Records[i], parcels: []part{{p, i}}, own: d.Own})
+		}
+		l.finish(p)
 	}
 	if l.cfg.Memory > 0 && l.Stats.Bytes > l.cfg.Memory && l.cfg.PrefetchLog > LeastPrefetch {
 		l.surrender(Overfull)
@@ -236,7 +263,8 @@ func (l *Leader) delivered(d Delivered) {
 
 // lead begins to lead: what earlier leaders have left is looked for.
 func (l *Leader) lead() {
-	l.leading = true
+	l.leading, l.leads = true, l.now.Mono
+	l.recall()
 	l.peeks = l.rings.Slots()
 	l.marks.wrote = -markEvery
 }

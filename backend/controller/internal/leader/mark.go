@@ -98,13 +98,15 @@ func (l *Leader) marked(s *slot, p *parcel, d Delivered) {
 		return
 	}
 	l.finish(p)
+	l.known.counts[s.queue].Bundles--
 	switch {
 	case !own || d.Bundle.Number != s.tail:
 	case d.Again:
 		s.tail = 0
 	default:
 		s.drained, l.recheck = true, true
-		maps.DeleteFunc(s.awaits, func(id uint64, _ bool) bool { return id < s.tail })
+		maps.DeleteFunc(s.awaits, func(id uint64, _ *bundle.Bundle) bool { return id < s.tail })
+		l.countDrained(s)
 		if s.peeked {
 			l.release(s)
 		}

@@ -44,7 +44,7 @@ func (l *Leader) full(from *source) bool {
 
 // spill makes room in one queue.
 func (l *Leader) spill(from *source) {
-	of := func(p *parcel) bool { return p.from == from }
+	of := func(p part) bool { return p.from == from }
 	var all []*Item
 	for _, e := range l.entries {
 		if e.item != nil && slices.ContainsFunc(e.item.parcels, of) {
@@ -80,8 +80,10 @@ func (l *Leader) compact(s *slot) {
 		return
 	}
 	for _, e := range changed {
+		var parts []part
 		for _, p := range e.kept {
 			p.kept--
+			parts = append(parts, part{p, -1})
 		}
 		for _, r := range e.changes() {
 			for _, p := range e.kept {
@@ -90,7 +92,7 @@ func (l *Leader) compact(s *slot) {
 			l.Stats.Held++
 			l.Stats.Bytes += r.Size()
 			e.passing++
-			l.gather(&Item{Record: r, parcels: e.kept, entry: e})
+			l.gather(&Item{Record: r, parcels: parts, entry: e})
 		}
 		for _, p := range e.kept {
 			l.finish(p)

@@ -17,12 +17,12 @@ type slot struct {
 	consumed  bool         // otherwise it is known to be empty
 	releasing bool
 
-	tail    uint64          // the mark that was written behind what was in it
-	drained bool            // that has come back
-	tailed  time.Duration   // when it was stored
-	missed  bool            // it did not come back once
-	awaits  map[uint64]bool // bundles that were written since it was opened, and have not come back
-	kept    []*parcel       // changes, until the turn is over
+	tail    uint64                    // the mark that was written behind what was in it
+	drained bool                      // that has come back
+	tailed  time.Duration             // when it was stored
+	missed  bool                      // it did not come back once
+	awaits  map[uint64]*bundle.Bundle // that were written since it was opened, and have not come back
+	kept    []*parcel                 // changes, until the turn is over
 
 	until   time.Time // the end of the turn, or the latest due time of an entry
 	entries []*entry
@@ -67,7 +67,7 @@ func (s *slot) open() bool { return !s.peeked && !s.releasing }
 
 // add adds a slot to those that are consumed.
 func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
-	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]bool{}}
+	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]*bundle.Bundle{}}
 	s.until = l.rings.end(t)
 	l.slots[q] = s
 	l.order = append(l.order, s)
@@ -212,6 +212,7 @@ func (l *Leader) released(q Queue) {
 		if s.consumed {
 			l.empty[q] = l.now.Mono
 		}
+		l.countReleased(s)
 	}
 	if s.reopen != nil {
 		l.open(q, *s.reopen)

@@ -11,9 +11,9 @@ import (
 // An Item is a record in hand.
 type Item struct {
 	bundle.Record
-	parcels []*parcel // of the bundles that have it: several if there are copies
-	own     bool      // Own is by the clock of this process
-	made    bool      // by this leader: it is in none of the bundles
+	parcels []part // of the bundles that have it: several if there are copies
+	own     bool   // Own is by the clock of this process
+	made    bool   // by this leader: it is in none of the bundles
 
 	entry   *entry
 	slot    *slot          // in whose turn it is held
@@ -26,6 +26,12 @@ type Item struct {
 
 	foreign bool // a bundle that is not ours
 	Raw     any  // of such a bundle: that of its Delivered
+}
+
+// A part is a record of a parcel; -1: it is not told which are finished.
+type part struct {
+	*parcel
+	record int
 }
 
 // An entry is what is known of a message at a due time, from when something of it is in memory
@@ -83,10 +89,12 @@ func (l *Leader) take(it *Item) {
 	if it.from() == l.log {
 		it.At = l.nextPlace()
 	}
+	l.known.changed = true
 	l.Stats.Held++
 	l.Stats.Bytes += it.Size()
 	switch it.Kind {
 	case bundle.Message:
+		it.from().messages++
 		l.takeMessage(it)
 	case bundle.Cancel, bundle.Postpone:
 		l.takeChange(it)
@@ -109,9 +117,13 @@ func (l *Leader) nextPlace() int64 {
 
 // finishItem ends a record: it is delivered, stored elsewhere or dropped.
 func (l *Leader) finishItem(it *Item) {
-	for _, p := range it.parcels {
-		l.finish(p)
+	if it.Kind == bundle.Message {
+		it.from().messages--
 	}
+	for _, p := range it.parcels {
+		l.finishRecord(p)
+	}
+	l.known.changed = true
 	l.Stats.Held--
 	l.Stats.Bytes -= it.Size()
 	it.parcels = nil
@@ -170,6 +182,7 @@ func (l *Leader) takeMessage(it *Item) {
 // join takes a copy of a message in hand for the same message, whose place is that of the older.
 func (l *Leader) join(it, other *Item) {
 	l.Stats.Held--
+	other.from().messages--
 	l.Stats.Bytes -= other.Size()
 	it.parcels = append(it.parcels, other.parcels...)
 	if !it.held || other.At >= it.At || it.overdue > 0 {
@@ -216,7 +229,7 @@ func (l *Leader) takeChange(it *Item) {
 		l.drop(e)
 	}
 	if !it.made && e.slot != nil && it.from() == e.slot.source {
-		p := it.parcels[0]
+		p := it.parcels[0].parcel
 		if p.kept++; p.kept == 1 {
 			e.slot.kept = append(e.slot.kept, p)
 		}

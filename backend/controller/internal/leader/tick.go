@@ -21,6 +21,7 @@ func (l *Leader) tick() (next time.Duration) {
 	for _, s := range l.order {
 		l.flush(s.source, false)
 	}
+	l.tellKnown()
 	next = l.told.Mono + pace
 	if len(l.waiting) > 0 && l.now.Known {
 		left := l.waiting[0].early.Time().Sub(l.now.Clock.Earliest)
@@ -34,7 +35,10 @@ func (l *Leader) tend() {
 	was := l.told
 	l.told = l.now
 	l.writeMark()
-	if !l.leading || l.over || !l.now.Known {
+	if l.known.asked > 0 && l.now.Mono-l.known.asked > silentAfter {
+		l.recalled(Recalled{})
+	}
+	if l.known.asked > 0 || !l.leading || l.over || !l.now.Known {
 		return
 	}
 	if was.Known {
@@ -61,6 +65,9 @@ func (l *Leader) tend() {
 		if until <= l.now.Mono {
 			delete(l.dropped, k)
 		}
+	}
+	if l.now.Mono-l.leads > inheritedFor {
+		clear(l.known.inherited)
 	}
 	l.recheck = true
 }

@@ -24,6 +24,7 @@ type account struct {
 // stats tell what runs were made of.
 type stats struct {
 	Published, Delivered, Twice, Cancelled, Postponed, TooLate, Faults, Tenures, Events, Foreign int
+	Counts, Exact                                                                                int // of slots, and those that could be checked
 
 	Late       time.Duration // the latest
 	LateUnhurt time.Duration // and the latest of those that no fault explains
@@ -44,6 +45,8 @@ func (s *stats) add(o stats) {
 	s.Tenures += o.Tenures
 	s.Events += o.Events
 	s.Foreign += o.Foreign
+	s.Counts += o.Counts
+	s.Exact += o.Exact
 	s.Late, s.LateUnhurt, s.Bytes = max(s.Late, o.Late), max(s.LateUnhurt, o.LateUnhurt), max(s.Bytes, o.Bytes)
 }
 
@@ -114,6 +117,35 @@ func (a *account) weigh(t *tenure) {
 	a.Bytes = max(a.Bytes, bytes)
 	if most := a.w.plan.memory(); bytes > most {
 		a.problem("memory: %d bytes, bound %d", bytes, most)
+	}
+}
+
+// known checks what a leader says that it knows exactly of slots that it does not read.
+func (a *account) known(t *tenure, c *bundle.Counts) {
+	if a.w.plan.strangers || a.w.mutant.name != "" || !t.conn.open { // it may have lost the lead
+		return
+	}
+	for _, turn := range c.Turns {
+		q := a.w.broker.named[a.w.rings.Slot(turn.Turn)]
+		a.Counts++
+		if !turn.Exact || t.channels[q.name] != nil || t.flying[q.name] > 0 {
+			continue
+		}
+		a.Exact++
+		var has bundle.Count
+		for _, it := range slices.Concat(q.returned, q.ready) {
+			for _, r := range it.records() {
+				if r.Kind == bundle.Message {
+					if has.Messages++; has.Messages == 1 {
+						has.First, has.Last = r.Due, r.Due
+					}
+					has.First, has.Last = min(has.First, r.Due), max(has.Last, r.Due)
+				}
+			}
+		}
+		if has.Messages != turn.Messages || has.First != turn.First || has.Last != turn.Last {
+			a.problem("%s says that %s has %+v, and it has %+v", t.name, name(q.name), turn, has)
+		}
 	}
 }
 

@@ -66,10 +66,13 @@ type broker struct {
 	dests  []*destination
 	route  func(*item) []*destination
 	conns  []*conn
+	last   []byte // the last snapshot,
+	lasts  link   // in a queue that keeps one
 }
 
 func newBroker(w *world) *broker {
 	b := &broker{w: w, named: map[leader.Queue]*queue{}}
+	b.lasts = link{w: w, held: func() bool { return b.down }}
 	for _, s := range append(w.rings.Slots(), leader.Log) {
 		q := &queue{b: b, name: s}
 		q.log = link{w: w, held: func() bool { return q.stuck || b.down }}
@@ -116,6 +119,29 @@ func (b *broker) deliver(it *item) func(answer func(leader.Outcome)) {
 		}
 		settle()
 	}
+}
+
+// keep stores a snapshot in place of the last one.
+func (b *broker) keep(c *bundle.Counts) func(answer func(leader.Outcome)) {
+	written := c.Append(nil)
+	return func(answer func(leader.Outcome)) {
+		b.lasts.send(b.disk(), func() { b.last = written; answer(leader.Stored) })
+	}
+}
+
+// known is the last snapshot, and how many bundles are in each slot that has a majority.
+func (b *broker) known() (last *bundle.Counts, bundles map[leader.Queue]int) {
+	last, err := bundle.ReadCounts(b.last)
+	if err != nil && b.last != nil {
+		b.w.account.problem("a snapshot cannot be read: %v", err)
+	}
+	bundles = map[leader.Queue]int{}
+	for _, q := range b.queues {
+		if len(q.log.queue) == 0 {
+			bundles[q.name] = len(q.ready) + len(q.returned)
+		}
+	}
+	return last, bundles
 }
 
 // disk is how long it takes to store something.
@@ -400,6 +426,7 @@ func (b *broker) crash() {
 	for _, d := range b.dests {
 		b.survive(&d.log)
 	}
+	b.survive(&b.lasts)
 }
 
 // survive does some of what was under way. What follows a lost write of the same log is lost too.

@@ -70,7 +70,7 @@ func (w *world) choosePlan() {
 	case 5:
 		p.strangers, p.faults = true, 4
 	case 4:
-		p.large, p.messages, p.prefetch = 0.2, 400, 4<<w.rand.IntN(3)
+		p.large, p.messages, p.prefetch = 0.2, 400, 8<<w.rand.IntN(2)
 		p.budget = w.rand.IntN(2) * 600_000
 		if w.chance(0.5) { // many changes, and much that waits for the mark behind them
 			p.tickets, p.together, p.spread = 1, p.length+w.between(10*time.Second, 3*time.Minute), 4*time.Second
@@ -439,6 +439,7 @@ func (w *world) crash(d time.Duration) {
 		for _, d := range w.broker.dests {
 			d.log.pump()
 		}
+		w.broker.lasts.pump()
 	})
 }
 

@@ -237,25 +237,24 @@ type tenure struct {
 	leader   *leader.Leader
 	conn     *conn
 	channels map[leader.Queue]*channel
+	flying   map[leader.Queue]int // writes that are not confirmed, and releases
 	over     bool
 }
 
 func (p *process) begin() {
 	p.tenures++
-	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}}
+	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}, flying: map[leader.Queue]int{}}
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
-	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget}
-	if prefetch := p.w.plan.prefetch; prefetch > 0 {
-		prefetch = max(prefetch>>(2*p.quarter), leader.LeastPrefetch)
-		cfg.PrefetchLog, cfg.Prefetch, cfg.PrefetchLong = prefetch, prefetch, prefetch
-	}
+	prefetch := p.w.plan.prefetch
+	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget, Prefetch: prefetch, PrefetchLong: prefetch}
+	cfg.PrefetchLog = max(cmp.Or(prefetch, leader.LogPrefetch)>>(2*p.quarter), leader.LeastPrefetch)
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}
 	t.leader = leader.New(cfg, p.sees())
-	t.consume(leader.Log, cmp.Or(cfg.PrefetchLog, leader.LogPrefetch))
+	t.consume(leader.Log, cfg.PrefetchLog)
 }
 
 // end ends a tenure: another one begins later.
@@ -328,7 +327,11 @@ func (t *tenure) do(e leader.Effect) {
 		ch := t.channels[e.Queue]
 		delete(t.channels, e.Queue)
 		ch.closed = true
-		ch.release(func() { t.feed(leader.Released(e)) })
+		t.flying[e.Queue]++
+		ch.release(func() {
+			t.flying[e.Queue]--
+			t.feed(leader.Released(e))
+		})
 	case leader.Ack:
 		t.trace("ack", "%s tag %d %v", name(e.Queue), e.Tag, e.Multiple)
 		if ch := t.channels[e.Queue]; ch != nil {
@@ -339,7 +342,11 @@ func (t *tenure) do(e leader.Effect) {
 		if t.w.Trace != nil {
 			t.trace("write", "%s: %s", name(e.To), it)
 		}
-		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) { t.feed(leader.Written{ID: e.ID, Outcome: o}) })
+		t.flying[e.To]++
+		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) {
+			t.flying[e.To]--
+			t.feed(leader.Written{ID: e.ID, Outcome: o})
+		})
 	case leader.Deliver:
 		r := t.w.account.byID[e.Item.ID]
 		it := &item{of: r, to: e.Item.To, choice: t.w.now}
@@ -350,6 +357,14 @@ func (t *tenure) do(e leader.Effect) {
 	case leader.Keep:
 		keep := func(answer func(leader.Outcome)) { e.Item.Raw.(*item).kept = true; answer(leader.Stored) }
 		t.write(t.conn, keep, func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
+	case leader.Snapshot:
+		t.w.account.known(t, e.Counts)
+		t.write(t.conn, t.w.broker.keep(e.Counts), func(leader.Outcome) { t.feed(leader.Kept{}) })
+	case leader.Recall:
+		t.conn.toBroker(func() {
+			last, bundles := t.w.broker.known()
+			t.conn.toClient(func() { t.feed(leader.Recalled{Counts: last, Bundles: bundles}) })
+		})
 	case leader.Surrender:
 		t.end(e.Why)
 	}

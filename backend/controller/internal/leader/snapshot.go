@@ -1,0 +1,284 @@
+package leader
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// known is what a leader knows of what waits, and what the one before it knew.
+type known struct {
+	counts map[Queue]*bundle.TurnCount // of slots: of what is in the queue and not in hand
+
+	partial   map[*parcel]bool // bundles of which some records are finished
+	inherited map[name]*bundle.Progress
+	asked     time.Duration // when the last snapshot was asked for; 0: it has come
+	early     []Delivered   // what came before it
+
+	changed  bool // since the last snapshot was written
+	finished int  // messages that were delivered since then
+	wrote    time.Duration
+	writing  bool
+}
+
+// A name is that of a bundle: each has one of its own.
+type name struct {
+	writer string
+	number uint64
+}
+
+const (
+	// knownEvery is how often a snapshot is written while something changes. It is written at once when
+	// progressEvery messages were delivered whose bundles may be in hand: so many, and those that are
+	// being delivered, come twice if the leader is lost.
+	knownEvery    = time.Second
+	progressEvery = 200
+	// inheritedFor is how long progress is kept of bundles that have not come.
+	inheritedFor = 5 * time.Minute
+)
+
+func newKnown(rings Rings) known {
+	k := known{counts: map[Queue]*bundle.TurnCount{}, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
+	for _, q := range rings.Slots() {
+		k.counts[q] = &bundle.TurnCount{Turn: bundle.Turn{Level: q.Ring, Number: int64(q.Index)}}
+	}
+	return k
+}
+
+// recall asks for the snapshot of the leader before. Until it has come no bundle is taken.
+func (l *Leader) recall() {
+	l.known.asked = max(l.now.Mono, 1)
+	l.do(Recall{})
+}
+
+// recalled takes that snapshot. A count is still exact if its slot has as many bundles as then, and
+// was not open, then or since: only leaders write there, so what is not open only grows.
+func (l *Leader) recalled(e Recalled) {
+	if l.known.asked == 0 {
+		return
+	}
+	l.known.asked = 0
+	if e.Counts != nil {
+		for _, c := range e.Counts.Turns {
+			if !l.rings.valid(c.Turn) {
+				continue
+			}
+			q := l.rings.Slot(c.Turn)
+			bundles, is := e.Bundles[q]
+			opens := l.rings.Opens(c.Turn).Add(-setClock)
+			closed := l.now.Known && opens.After(l.now.Clock.Latest) && e.Counts.At != 0 && opens.After(e.Counts.At.Time())
+			c.Exact = c.Exact && closed && is && bundles == c.Bundles
+			l.known.counts[q] = &c
+		}
+		for _, p := range e.Counts.Progress {
+			l.known.inherited[name{p.Writer, p.Number}] = &p
+		}
+	}
+	early := l.known.early
+	l.known.early = nil
+	for _, d := range early {
+		l.delivered(d)
+	}
+}
+
+// progressOf is what is known of the records of a bundle that comes.
+func (l *Leader) progressOf(b *bundle.Bundle) bundle.Progress {
+	n := name{b.Writer, b.Number}
+	if p := l.known.inherited[n]; p != nil && p.Records == len(b.Records) {
+		delete(l.known.inherited, n)
+		return *p
+	}
+	return bundle.Progress{Writer: b.Writer, Number: b.Number, Records: len(b.Records)}
+}
+
+// finishRecord ends a record of a parcel.
+func (l *Leader) finishRecord(p part) {
+	if p.left > 1 && p.record >= 0 {
+		p.progress.Set(p.record)
+		l.known.partial[p.parcel] = true
+	}
+	l.finish(p.parcel)
+}
+
+// countWritten counts a bundle that is stored.
+func (l *Leader) countWritten(w *write) {
+	c := l.known.counts[w.to]
+	if c == nil {
+		return // it is in the log
+	}
+	l.known.changed = true
+	c.Bundles++
+	switch {
+	case w.abandoned: // its records are elsewhere too
+		c.Exact = false
+	case len(w.items) > 0:
+		c.Turn = w.turn
+		for _, it := range w.items {
+			include(&c.Count, it.Record)
+		}
+	}
+}
+
+// include counts a record.
+func include(c *bundle.Count, r bundle.Record) {
+	if r.Kind != bundle.Message {
+		c.Changes++
+		return
+	}
+	if c.Messages <= 0 {
+		c.First, c.Last = r.Due, r.Due
+	}
+	c.First, c.Last = min(c.First, r.Due), max(c.Last, r.Due)
+	c.Messages++
+}
+
+// countRead counts a bundle that came from a slot.
+func (l *Leader) countRead(q Queue, b *bundle.Bundle) {
+	l.known.changed = true
+	c := l.known.counts[q]
+	c.Bundles--
+	for i := range b.Records {
+		switch b.Records[i].Kind {
+		case bundle.Message:
+			c.Messages--
+		case bundle.Cancel, bundle.Postpone:
+			c.Changes--
+		}
+	}
+}
+
+// countDrained notes that nothing is in a slot but what was written since it was opened. What was
+// counted before by a leader that was lost is forgotten.
+func (l *Leader) countDrained(s *slot) {
+	l.known.changed = true
+	c := l.known.counts[s.queue]
+	rest := bundle.Count{Exact: true}
+	for id, b := range s.awaits {
+		if l.writes[id] == nil { // else it is counted when it is confirmed
+			rest.Bundles++
+			for i := range b.Records {
+				include(&rest, b.Records[i])
+			}
+		}
+	}
+	for _, w := range l.writes {
+		if s.awaits[w.id] != nil || w.to != s.queue || w.abandoned {
+			continue
+		}
+		for _, it := range w.items { // it has come before its confirm
+			if it.Kind == bundle.Message {
+				rest.Messages--
+			} else {
+				rest.Changes--
+			}
+		}
+	}
+	c.Turn, c.Count = s.turn, rest
+}
+
+// countReleased notes that a slot is empty.
+func (l *Leader) countReleased(s *slot) {
+	*l.known.counts[s.queue] = bundle.TurnCount{Turn: s.turn, Count: bundle.Count{Exact: true}}
+	l.known.changed = true
+}
+
+// tellKnown writes a snapshot if it is time.
+func (l *Leader) tellKnown() {
+	k := &l.known
+	since := l.now.Mono - k.wrote
+	switch {
+	case !l.leading || l.over || k.asked > 0 || k.writing:
+	case k.changed && (since >= knownEvery || k.finished >= progressEvery), since >= markIdle:
+		k.changed, k.finished, k.wrote, k.writing = false, 0, l.now.Mono, true
+		l.do(Snapshot{l.counts()})
+	}
+}
+
+// counts are what is known.
+func (l *Leader) counts() *bundle.Counts {
+	c := &bundle.Counts{Tenure: l.cfg.Tenure}
+	if l.now.Known {
+		c.At = brokertime.Due(l.now.Clock.Earliest.UnixMilli())
+	}
+	hand := l.inHand()
+	c.Held = hand[Log]
+	c.Held.Bundles, c.Held.Exact = l.log.inHand, true
+	for _, q := range l.rings.Slots() {
+		t := *l.known.counts[q]
+		if s := l.slots[q]; s != nil {
+			t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
+		}
+		t.Count = sum(t.Count, hand[q])
+		if t.Bundles+t.Messages > 0 || !t.Exact {
+			c.Turns = append(c.Turns, t)
+		}
+	}
+	slices.SortFunc(c.Turns, func(a, b bundle.TurnCount) int { return a.Turn.Compare(b.Turn) })
+	for p := range l.known.partial {
+		told := p.progress
+		told.Done = slices.Clone(told.Done)
+		c.Progress = append(c.Progress, told)
+	}
+	for p := range maps.Values(l.known.inherited) {
+		c.Progress = append(c.Progress, *p)
+	}
+	slices.SortFunc(c.Progress, func(a, b bundle.Progress) int {
+		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
+	})
+	return c
+}
+
+// inHand counts the records in hand by where they came from.
+func (l *Leader) inHand() map[Queue]bundle.Count {
+	all := map[Queue]bundle.Count{}
+	see := func(it *Item) {
+		c := all[it.from().queue]
+		include(&c, it.Record)
+		all[it.from().queue] = c
+	}
+	for _, it := range l.waiting {
+		if it.held {
+			see(it)
+		}
+	}
+	for _, r := range l.flushes {
+		for _, it := range r.items {
+			see(it)
+		}
+	}
+	for _, w := range l.writes {
+		for _, it := range w.items {
+			see(it)
+		}
+	}
+	for _, from := range append(l.sources(), l.log) { // those that are being delivered too
+		c := all[from.queue]
+		c.Messages = from.messages
+		all[from.queue] = c
+	}
+	return all
+}
+
+func (l *Leader) sources() (all []*source) {
+	for _, s := range l.order {
+		all = append(all, s.source)
+	}
+	return all
+}
+
+// sum is both together. A bundle that came before its confirm makes a count negative for a moment.
+func sum(a, b bundle.Count) bundle.Count {
+	if a.Messages <= 0 || a.First == 0 || b.Messages > 0 && b.First > 0 && b.First < a.First {
+		a.First = b.First
+	}
+	a.Last = max(a.Last, b.Last)
+	a.Messages, a.Changes, a.Bundles = max(0, a.Messages+b.Messages), max(0, a.Changes+b.Changes), max(0, a.Bundles)
+	if a.Messages == 0 || a.First == 0 || a.Last < a.First {
+		a.First, a.Last = 0, 0
+	}
+	return a
+}
