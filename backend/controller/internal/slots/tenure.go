@@ -166,6 +166,10 @@ func (t *tenure) do(e leader.Effect) {
 		t.deliver(e.Item)
 	case leader.Keep:
 		t.keep(e.Item)
+	case leader.Snapshot: // TODO: to the queue that keeps the last one
+		go t.happened(leader.Kept{})
+	case leader.Recall: // TODO: from there
+		go t.happened(leader.Recalled{})
 	case leader.Surrender:
 		t.end(errors.New(e.Why))
 	}
