@@ -168,11 +168,33 @@ func (l *Leader) later(it *Item) {
 	l.move(it, l.now.reckon(pause))
 }
 
+// lively is how long the broker may take to answer anything. While an alarm lasts it answers nothing,
+// and after that some destinations before others.
+const lively = 2 * time.Second
+
+// hear notes that it has answered something.
+func (l *Leader) hear() {
+	if l.now.Mono-l.heard > lively {
+		l.resumed = l.now.Mono
+	}
+	l.heard = l.now.Mono
+}
+
+// waitsForDest reports whether a destination does not answer: then marks show whether the broker does.
+func (l *Leader) waitsForDest() bool {
+	for _, d := range l.dests {
+		if d.flying > 0 && l.now.Mono-d.heard > lively {
+			return true
+		}
+	}
+	return false
+}
+
 // unpin writes a message to a slot that is being delivered for long, if its bundle keeps away what is
 // behind it. It comes twice if its destination stores it after all.
 func (l *Leader) unpin(it *Item) {
-	const lively = time.Second // while an alarm lasts nothing is answered, whoever it is for
-	if l.now.Mono-it.dest.heard < silentDest || l.now.Mono-l.heard > lively {
+	broken := l.now.Mono-l.heard > lively || l.now.Mono-l.resumed < lively
+	if broken || l.now.Mono-it.dest.heard < silentDest {
 		return
 	}
 	copied := *it

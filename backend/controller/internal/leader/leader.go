@@ -57,7 +57,8 @@ type Leader struct {
 	leading, over bool
 	began, leads  time.Duration // since when it is a candidate, and the leader
 	told          Now           // when the broker's clock was last compared
-	heard         time.Duration // when the broker last answered anything that was published
+	heard         time.Duration // when the broker last answered anything that was published,
+	resumed       time.Duration // and since when it has, without a break
 
 	log     *source
 	place   int64           // of the last record of the log
@@ -142,15 +143,15 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	case Delivered:
 		l.delivered(e)
 	case Written:
-		l.heard = now.Mono
+		l.hear()
 		l.written(e)
 	case Sent:
-		l.heard = now.Mono
+		l.hear()
 		l.sent(e)
 	case Released:
 		l.released(e.Queue)
 	case Kept:
-		l.heard = now.Mono
+		l.hear()
 		l.known.writing = false
 	case Recalled:
 		l.recalled(e)

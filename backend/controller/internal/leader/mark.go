@@ -82,7 +82,7 @@ func (l *Leader) writeMark() {
 
 // wantsMark reports whether something in hand needs the proof of a mark.
 func (l *Leader) wantsMark() bool {
-	return slices.ContainsFunc(l.order, func(s *slot) bool {
+	return l.waitsForDest() || slices.ContainsFunc(l.order, func(s *slot) bool {
 		return s.queue.Ring == 0 && s.open() && (len(s.kept) > 0 || slices.ContainsFunc(s.entries, func(e *entry) bool {
 			return e.item != nil && e.item.Ticket
 		}))

@@ -122,7 +122,7 @@ func (a *account) weigh(t *tenure) {
 
 // known checks what a leader says that it knows exactly of slots that it does not read.
 func (a *account) known(t *tenure, c *bundle.Counts) {
-	if a.w.plan.strangers || a.w.mutant.name != "" || !t.conn.open { // it may have lost the lead
+	if a.w.plan.strangers || a.w.mutant.name != "" && !a.w.mutant.counts || !t.conn.open { // it may have lost the lead
 		return
 	}
 	for _, turn := range c.Turns {
@@ -350,7 +350,10 @@ func (a *account) rest() {
 	b := a.w.broker
 	for _, q := range b.queues {
 		for _, it := range slices.Concat(q.returned, q.ready) {
-			if it.bundle == nil || it.bundle.Records[0].Kind != bundle.Mark { // a tenure that has ended may have left one
+			switch {
+			case it.bundle == nil && q.name.Ring > 0: // it came when the slot was being released
+				it.kept = true // in its next turn
+			case it.bundle == nil || it.bundle.Records[0].Kind != bundle.Mark: // a tenure that has ended may have left one
 				a.problem("left in %s: %s", name(q.name), it)
 			}
 		}

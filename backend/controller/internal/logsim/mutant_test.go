@@ -79,12 +79,52 @@ var mutants = []mutant{
 		n.Clock.Earliest = n.Clock.Latest
 		return n
 	}},
+	{name: "it believes every count", events: believes, counts: true},
+	{name: "it takes all of a bundle for done", events: skips},
+	{name: "it takes what it has written elsewhere", events: takesBoth},
 	{name: "it leads unbidden", seed: 2, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is && w.To == leader.Log && !t.leader.Leads() {
 			t.w.after(time.Second, func() { t.feed(leader.Delivered{Queue: leader.Log, Tag: 1, Bundle: w.Bundle}) })
 		}
 		return []leader.Effect{e}
 	}},
+}
+
+// believes takes every count of the leader before for exact.
+func believes(_ *tenure, e leader.Event) leader.Event {
+	r, is := e.(leader.Recalled)
+	if !is || r.Counts == nil {
+		return e
+	}
+	r.Bundles = map[leader.Queue]int{}
+	for _, c := range r.Counts.Turns {
+		r.Bundles[leader.Default().Slot(c.Turn)] = c.Bundles
+	}
+	return r
+}
+
+// skips takes all of a bundle for done of which some records are.
+func skips(_ *tenure, e leader.Event) leader.Event {
+	if r, is := e.(leader.Recalled); is && r.Counts != nil {
+		for i := range r.Counts.Progress {
+			for n := range r.Counts.Progress[i].Records {
+				r.Counts.Progress[i].Set(n)
+			}
+		}
+	}
+	return e
+}
+
+// takesBoth takes a bundle too that it has written elsewhere since.
+func takesBoth(t *tenure, e leader.Event) leader.Event {
+	d, is := e.(leader.Delivered)
+	if is && d.Bundle != nil && d.Bundle.Writer == t.name && d.Queue != leader.Log && t.late[d.Bundle.Number] {
+		b := *d.Bundle
+		b.Writer += "'"
+		d.Bundle = &b
+		return d
+	}
+	return e
 }
 
 // ackAtOnce acknowledges some bundles when they come.

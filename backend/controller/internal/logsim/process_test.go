@@ -238,12 +238,13 @@ type tenure struct {
 	conn     *conn
 	channels map[leader.Queue]*channel
 	flying   map[leader.Queue]int // writes that are not confirmed, and releases
+	late     map[uint64]bool      // that were confirmed when their records had been written elsewhere
 	over     bool
 }
 
 func (p *process) begin() {
 	p.tenures++
-	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}, flying: map[leader.Queue]int{}}
+	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}, flying: map[leader.Queue]int{}, late: map[uint64]bool{}}
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
@@ -343,8 +344,10 @@ func (t *tenure) do(e leader.Effect) {
 			t.trace("write", "%s: %s", name(e.To), it)
 		}
 		t.flying[e.To]++
+		wrote := t.w.now
 		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) {
 			t.flying[e.To]--
+			t.late[e.ID] = t.w.now-wrote > 5*time.Second
 			t.feed(leader.Written{ID: e.ID, Outcome: o})
 		})
 	case leader.Deliver:

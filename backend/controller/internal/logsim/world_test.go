@@ -41,6 +41,7 @@ type mutant struct {
 	eager     bool                                             // a leader goes on when its tenure has ended
 	careless  bool                                             // it acknowledges twice, which brokers do not forgive
 	unbounded bool                                             // a publisher gathers without bound
+	counts    bool                                             // its counts are checked
 }
 
 // A result is what came of a run.
