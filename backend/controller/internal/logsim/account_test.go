@@ -128,7 +128,7 @@ func (a *account) known(t *tenure, c *bundle.Counts) {
 	for _, turn := range c.Turns {
 		q := a.w.broker.named[a.w.rings.Slot(turn.Turn)]
 		a.Counts++
-		if !turn.Exact || t.channels[q.name] != nil || t.flying[q.name] > 0 {
+		if !turn.Exact || t.channels[q.name] != nil || t.flying[q.name]+len(q.log.queue) > 0 { // it is read, or changes
 			continue
 		}
 		a.Exact++
