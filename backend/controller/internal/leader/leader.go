@@ -247,7 +247,8 @@ func (l *Leader) delivered(d Delivered) {
 		if s != nil {
 			l.countRead(d.Queue, b)
 		}
-		p.progress, p.left = l.progressOf(b), len(b.Records)+1
+		l.recallProgress(p, b)
+		p.left = len(b.Records) + 1
 		for i := range b.Records {
 			if p.progress.Is(i) {
 				l.finish(p)

@@ -85,14 +85,14 @@ func (l *Leader) recalled(e Recalled) {
 	}
 }
 
-// progressOf is what is known of the records of a bundle that comes.
-func (l *Leader) progressOf(b *bundle.Bundle) bundle.Progress {
+// recallProgress gives a parcel what is known of its records.
+func (l *Leader) recallProgress(p *parcel, b *bundle.Bundle) {
 	n := name{b.Writer, b.Number}
-	if p := l.known.inherited[n]; p != nil && p.Records == len(b.Records) {
+	p.progress = bundle.Progress{Writer: b.Writer, Number: b.Number, Records: len(b.Records)}
+	if known := l.known.inherited[n]; known != nil && known.Records == len(b.Records) {
+		p.progress, l.known.partial[p] = *known, true
 		delete(l.known.inherited, n)
-		return *p
 	}
-	return bundle.Progress{Writer: b.Writer, Number: b.Number, Records: len(b.Records)}
 }
 
 // finishRecord ends a record of a parcel.
