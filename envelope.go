@@ -26,12 +26,14 @@ type Envelope struct {
 	ID string
 
 	// Due is the time of Publish plus its delay, by the publisher's clock, in whole milliseconds.
-	// Rounding to tiers or to a resolution is not in it.
+	// Rounding to tiers or to a resolution is not in it. Of a message with a Due it is that, which
+	// is by the broker's clock.
 	Due time.Time
 
-	// Delay is the delay that was given to Publish, rounded up to a millisecond. It is less, what
-	// then remained, where a Delayer has sent a misrouted message on; and 0 where messages were
-	// moved out of the plugin's table, which does not tell.
+	// Delay is the delay that was given to Publish, rounded up to a millisecond; of a message with
+	// a Due what was left until then. It is less, what then remained, where a Delayer has sent a
+	// misrouted message on; and 0 where messages were moved out of the plugin's table, which does
+	// not tell.
 	Delay time.Duration
 
 	// Exchange is the destination exchange, which is empty for the default exchange.

@@ -393,8 +393,9 @@ func identified(s *schedule) {
 	s.await(s.in, s.present)
 	for _, a := range s.in.all() {
 		e, err := delayer.ParseHeader(a.Headers)
-		if id, scheduled := want[a.MessageId]; scheduled && (err != nil || e.ID != id) {
-			s.errorf("message %s: its header has the id %q, want %q (%v)", a.MessageId, e.ID, id, err)
+		id, scheduled := want[a.MessageId]
+		if late := e.Late(due); scheduled && (err != nil || e.ID != id || late > 0 || late <= -time.Millisecond) {
+			s.errorf("message %s: its header is %q, want the id %q and the due time %v (%v)", a.MessageId, e, id, due, err)
 		}
 	}
 	s.past()

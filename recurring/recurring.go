@@ -55,8 +55,8 @@ type Message struct {
 
 	// Cron has five fields: minute (0–59), hour (0–23), day of month (1–31), month (1–12 or
 	// JAN–DEC) and day of week (0–7 or SUN–SAT; 0 and 7 are Sunday). A field is *, or a list of
-	// numbers and ranges, with steps: "*/15 8-17 * * MON-FRI". If day of month and day of week are
-	// both restricted, either is enough.
+	// numbers and ranges, with steps: "*/15 8-17 * * MON-FRI". If neither day of month nor
+	// day of week begins with *, one of the two is enough.
 	Cron string
 
 	// Zone is the time zone of Cron. Default: UTC.

@@ -83,11 +83,11 @@ func (e *Engine) Close() error {
 
 // Publish implements [delayer.Delayer].
 func (e *Engine) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	return e.PublishAs(ctx, "", exchange, key, delay, msg)
+	return e.PublishAs(ctx, message.Envelope{}, exchange, key, delay, msg)
 }
 
-// PublishAs is Publish with an id for our header; "": any.
-func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay time.Duration, msg amqp091.Publishing) (err error) {
+// PublishAs is Publish with the id and the due time of our header, where as has them.
+func (e *Engine) PublishAs(ctx context.Context, as message.Envelope, exchange, key string, delay time.Duration, msg amqp091.Publishing) (err error) {
 	began := time.Now()
 	waits, err := e.accept(exchange, key, delay, &msg)
 	defer func() {
@@ -101,10 +101,14 @@ func (e *Engine) PublishAs(ctx context.Context, id, exchange, key string, delay 
 	if err != nil {
 		return err
 	}
-	envelope := message.NewEnvelope(time.Now().Add(delay), delay, exchange)
-	envelope.ID = cmp.Or(id, envelope.ID)
+	due := time.Now().Add(delay) // by this clock; as.Due is by the broker's
+	envelope := message.NewEnvelope(due, delay, exchange)
+	envelope.ID = cmp.Or(as.ID, envelope.ID)
+	if !as.Due.IsZero() {
+		envelope.Due = as.Due
+	}
 	for attempt := 1; ; attempt++ {
-		out, err := e.prepare(ctx, exchange, key, waits, msg, envelope, envelope.Due)
+		out, err := e.prepare(ctx, exchange, key, waits, msg, envelope, due)
 		if err == nil {
 			err = e.publish(ctx, &out)
 		}

@@ -52,7 +52,8 @@ func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Tick
 		r.due = brokertime.Due(due.UnixMilli())
 		m.Delay = max(due.Sub(now.Clock.Latest), time.Millisecond)
 	}
-	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), r.ticket.id, m.Exchange, m.Key, m.Delay, m.Publishing)
+	as := message.Envelope{ID: r.ticket.id, Due: due}
+	err = d.PublishAs(context.WithValue(ctx, receiptKey{}, r), as, m.Exchange, m.Key, m.Delay, m.Publishing)
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
 	}
