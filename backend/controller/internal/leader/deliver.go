@@ -152,9 +152,9 @@ func (l *Leader) goOn(d *destination) {
 	}
 }
 
-// later sends a message that is due back to a slot, until its destination has paused. Some are tried
-// then, and the others a while after. It is certain that it is delivered, so it has no ticket any
-// more.
+// later sends a message that is due back to a slot, until its destination has paused. Some are
+// tried then, and the others a while after. It is certain that it is delivered, so it has no ticket
+// any more.
 func (l *Leader) later(it *Item) {
 	if !l.now.Known {
 		l.afterwards(0, func() { l.later(it) })
@@ -168,8 +168,8 @@ func (l *Leader) later(it *Item) {
 	l.move(it, l.now.reckon(pause))
 }
 
-// lively is how long the broker may take to answer anything. While an alarm lasts it answers nothing,
-// and after that some destinations before others.
+// lively is how long the broker may take to answer anything. While an alarm lasts it answers
+// nothing, and after that some destinations before others.
 const lively = 2 * time.Second
 
 // hear notes that it has answered something.
@@ -180,7 +180,8 @@ func (l *Leader) hear() {
 	l.heard = l.now.Mono
 }
 
-// waitsForDest reports whether a destination does not answer: then marks show whether the broker does.
+// waitsForDest reports whether a destination does not answer: then marks show whether the broker
+// does.
 func (l *Leader) waitsForDest() bool {
 	for _, d := range l.dests {
 		if d.flying > 0 && l.now.Mono-d.heard > lively {
@@ -190,8 +191,8 @@ func (l *Leader) waitsForDest() bool {
 	return false
 }
 
-// unpin writes a message to a slot that is being delivered for long, if its bundle keeps away what is
-// behind it. It comes twice if its destination stores it after all.
+// unpin writes a message to a slot that is being delivered for long, if its bundle keeps away what
+// is behind it. It comes twice if its destination stores it after all.
 func (l *Leader) unpin(it *Item) {
 	broken := l.now.Mono-l.heard > lively || l.now.Mono-l.resumed < lively
 	if broken || l.now.Mono-it.dest.heard < silentDest {

@@ -41,8 +41,8 @@ const (
 	// gatherLog is how long records are gathered that go round through the log, since no slot
 	// takes them.
 	gatherLog = 2 * time.Second
-	// mostFlying is how many bundles for a queue may be unconfirmed. If a quorum queue has 32 of one
-	// channel that it has not stored, RabbitMQ soon stops reading the connection.
+	// mostFlying is how many bundles for a queue may be unconfirmed. If a quorum queue has 32 of
+	// one channel that it has not stored, RabbitMQ soon stops reading the connection.
 	mostFlyingWrites = 16
 	// silentAfter is how long a queue may take to confirm a bundle, silentFor how long it is left
 	// alone then.
@@ -119,8 +119,8 @@ func (l *Leader) writable(q Queue, t bundle.Turn) bool {
 	}
 }
 
-// right reports whether a run may be written where it goes. If that slot was opened meanwhile, all of
-// it must be of its turn: nobody looks for anything else there any more.
+// right reports whether a run may be written where it goes. If that slot was opened meanwhile, all
+// of it must be of its turn: nobody looks for anything else there any more.
 func (l *Leader) right(r *run) bool {
 	if r.queue == Log {
 		return true
@@ -155,7 +155,7 @@ func (l *Leader) flushRuns() {
 		case l.right(r):
 			l.flushRun(r)
 		default:
-			if l.usable(r.queue, r.turn) && age > silentAfter { // it is not released, or tells nothing of its head
+			if l.usable(r.queue, r.turn) && age > silentAfter { // it is not released, or its head not told
 				l.silent[r.queue] = l.now.Mono + silentFor
 			}
 			l.unlist(r)

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
@@ -41,8 +40,8 @@ const (
 
 	// near is how soon a record of the log is due that is held in memory, not written to a slot.
 	near = 2 * time.Second
-	// setClock is by how much the broker's clock may disagree with what was known of it, and setBack
-	// how much earlier it may show without that marks count no more.
+	// setClock is by how much the broker's clock may disagree with what was known of it, and
+	// setBack how much earlier it may show without that marks count no more.
 	setClock = 10 * time.Second
 	setBack  = 200 * time.Millisecond
 )
@@ -70,7 +69,7 @@ type Leader struct {
 	marks   marks
 
 	entries map[key]*entry
-	dropped map[key]time.Duration // that were dropped in earlier turns: until when that is remembered
+	dropped map[key]time.Duration // in earlier turns: until when that is remembered
 	waiting heap
 	waits   []*Item // due, and not certain yet, in the order in which they were due
 	tasks   []task
@@ -108,12 +107,12 @@ func New(cfg Config, now Now) *Leader {
 	cfg.PrefetchLog = cmp.Or(cfg.PrefetchLog, LogPrefetch)
 	cfg.Prefetch, cfg.PrefetchLong = cmp.Or(cfg.Prefetch, defaultPrefetch), cmp.Or(cfg.PrefetchLong, defaultPrefetchLong)
 	l := &Leader{
-		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now, log: &source{queue: Log, acks: acks.New(1)},
-		slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)), entries: map[key]*entry{},
-		dests: map[string]*destination{}, runs: map[target]*run{}, writes: map[uint64]*write{},
-		dropped: map[key]time.Duration{}, empty: map[Queue]time.Duration{}, flying: map[Queue]int{}, silent: map[Queue]pause{}, void: map[uint64]bool{},
+		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now,
+		log: &source{queue: Log, acks: acks.New(1)}, slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
+		entries: map[key]*entry{}, dropped: map[key]time.Duration{}, dests: map[string]*destination{},
+		runs: map[target]*run{}, writes: map[uint64]*write{}, flying: map[Queue]int{},
+		silent: map[Queue]pause{}, void: map[uint64]bool{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
 	}
-	l.known = newKnown(cfg.Rings)
 	l.marks.wrote = -markEvery
 	return l
 }
@@ -273,14 +272,11 @@ func (l *Leader) lead() {
 
 // Describe tells what is in hand, for a test that expects nothing.
 func (l *Leader) Describe() string {
-	var open []string
+	text := fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, runs %d, tasks %d, destinations %d",
+		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks)+l.peeking, len(l.flushes), len(l.tasks), len(l.dests))
 	for _, s := range l.order {
-		open = append(open, fmt.Sprintf("%v turn %v: in hand %d, kept %d, items %d, drained %v, peeked %v, releasing %v, consumed %v, flying %d",
-			s.queue, s.turn, s.inHand, len(s.kept), s.items, s.drained, s.peeked, s.releasing, s.consumed, l.flying[s.queue]))
+		text += fmt.Sprintf("\n%v, %v: in hand %d, kept %d, items %d, awaits %d, drained %v, peeked %v, releasing %v",
+			s.queue, s.turn, s.inHand, len(s.kept), s.items, len(s.awaits), s.drained, s.peeked, s.releasing)
 	}
-	for _, r := range l.flushes {
-		open = append(open, fmt.Sprintf("run %+v of %d since %v, first %v %s due %d, read %v", r.target, len(r.items), l.now.Mono-r.since, r.items[0].Kind, r.items[0].ID, r.items[0].Due, l.read))
-	}
-	return fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, peeking %d, runs %d, tasks %d, dests %d, entries %d, waits %d\n%s",
-		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks), l.peeking, len(l.flushes), len(l.tasks), len(l.dests), len(l.entries), len(l.waits), strings.Join(open, "\n"))
+	return text
 }

@@ -244,8 +244,8 @@ func TestLeader_Postpone(t *testing.T) {
 	require.Contains(t, b.said(), "deliver a")
 }
 
-// TestLeader_Copies: two of the same id and due time are one, and so is one that comes when the other
-// has been delivered.
+// TestLeader_Copies: two of the same id and due time are one, and so is one that comes when the
+// other has been delivered.
 func TestLeader_Copies(t *testing.T) {
 	b := newBench(t, Config{})
 	b.write(message("a", 20*time.Second))
@@ -330,8 +330,8 @@ func TestLeader_Snapshot(t *testing.T) {
 }
 
 // TestLeader_Twice: 5,000 messages come to the slots of their turn in many runs, each of which has
-// some of each moment. If the leader is lost when half is delivered, few come twice: those that were
-// delivered since the last snapshot.
+// some of each moment. If the leader is lost when half is delivered, few come twice: those that
+// were delivered since the last snapshot.
 func TestLeader_Twice(t *testing.T) {
 	const all, runs = 5000, 50
 	b := newBench(t, Config{})

@@ -15,11 +15,11 @@ const (
 	// processes that see the broker's time a little differently.
 	AcceptedBefore, markedBefore = 5 * time.Second, 3 * time.Second
 
-	// markEvery is how often a candidate writes a mark, markTickets how often a leader does while it
-	// has messages with tickets, markIdle while it has none.
+	// markEvery is how often a candidate writes a mark, markTickets how often a leader does while
+	// it has messages with tickets, markIdle while it has none.
 	markEvery, markTickets, markIdle = 15 * time.Second, time.Second, time.Minute
-	// RenewAfter is how long a candidate waits before it consumes the log anew. If somebody deletes the
-	// log and declares it again, RabbitMQ does not tell the consumers.
+	// RenewAfter is how long a candidate waits before it consumes the log anew. If somebody deletes
+	// the log and declares it again, RabbitMQ does not tell the consumers.
 	RenewAfter = 2 * time.Minute
 	// missedAfter is how long a leader waits for a mark.
 	missedAfter = 20 * time.Second
@@ -29,7 +29,7 @@ const (
 type marks struct {
 	sent     []mark // that have not come back, the first sent first
 	wrote    time.Duration
-	back     time.Time     // what the broker's clock showed at least when the last was written that came back
+	back     time.Time     // what the broker's clock showed when the last was written that came back
 	backMono time.Duration // the same by the clock of this process
 	held     *parcel       // the newest of anybody's: whoever gets it next leads
 }

@@ -23,9 +23,9 @@ func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Dur
 	return now.reckon(delay), 0, own
 }
 
-// InTime reports whether a message that is due then can still be changed. It is asked before a change
-// is written, and again after its confirm. Who decides about the message may not have noticed yet
-// that the broker's clock was set back: From counts that.
+// InTime reports whether a message that is due then can still be changed. It is asked before a
+// change is written, and again after its confirm. Who decides about the message may not have
+// noticed yet that the broker's clock was set back: From counts that.
 func InTime(now Now, due brokertime.Due) bool {
 	return now.Known && !now.Clock.From.Add(AcceptedBefore).After(due.Time())
 }

@@ -21,7 +21,7 @@ type slot struct {
 	drained bool                      // that has come back
 	tailed  time.Duration             // when it was stored
 	missed  bool                      // it did not come back once
-	awaits  map[uint64]*bundle.Bundle // that were written since it was opened, and have not come back
+	awaits  map[uint64]*bundle.Bundle // that were written since it was opened, and are to come back
 	kept    []*parcel                 // changes, until the turn is over
 
 	until   time.Time // the end of the turn, or the latest due time of an entry
@@ -219,8 +219,8 @@ func (l *Leader) released(q Queue) {
 	}
 }
 
-// complete reports whether all has been read that is in slots for a turn: all slots that were opened
-// before its end. If it is over, a leader that was late may have written to later ones.
+// complete reports whether all has been read that is in slots for a turn: all slots that were
+// opened before its end. If it is over, a leader that was late may have written to later ones.
 func (l *Leader) complete(t bundle.Turn) bool {
 	if len(l.peeks)+l.peeking > 0 {
 		return false
@@ -275,9 +275,9 @@ func (l *Leader) turnOver(s *slot) bool {
 	return true
 }
 
-// missed writes the mark of a slot again if it does not come back, or bundles do not that were written
-// behind it: somebody may have purged the slot. If that does not come back either though it is
-// stored, the slot was deleted and declared again, of which RabbitMQ does not tell its consumer.
+// missed writes the mark of a slot again if it does not come back, or bundles do not that were
+// written behind it: somebody may have purged the slot. If that does not come back either though it
+// is stored, the slot was deleted and declared again, of which RabbitMQ does not tell its consumer.
 func (l *Leader) missed(s *slot) {
 	wants := !s.drained || len(s.awaits) > 0
 	if !wants || !s.consumed || s.releasing || l.full(s.source) || l.writes[s.tail] != nil || l.now.Mono-max(s.tailed, s.last) <= missedAfter {

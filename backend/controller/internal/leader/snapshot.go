@@ -32,9 +32,9 @@ type name struct {
 }
 
 const (
-	// knownEvery is how often a snapshot is written while something changes. It is written at once when
-	// progressEvery messages were delivered whose bundles may be in hand: so many, and those that are
-	// being delivered, come twice if the leader is lost.
+	// knownEvery is how often a snapshot is written while something changes. It is written at once
+	// when progressEvery messages were delivered whose bundles may be in hand: so many, and those
+	// that are being delivered, come twice if the leader is lost.
 	knownEvery    = time.Second
 	progressEvery = 200
 	// inheritedFor is how long progress is kept of bundles that have not come.

@@ -194,8 +194,8 @@ func (l *Leader) join(it, other *Item) {
 	l.waiting.push(&again)
 }
 
-// holds reports whether a message waits in memory until it is due: if that is soon, or it comes from
-// the slot of its turn.
+// holds reports whether a message waits in memory until it is due: if that is soon, or it comes
+// from the slot of its turn.
 func (l *Leader) holds(it *Item) bool {
 	s := l.turnFor(it)
 	return it.Due.Time().Sub(l.now.Clock.Earliest) <= near || s != nil && s.source == it.from()

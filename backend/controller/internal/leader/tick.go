@@ -72,8 +72,8 @@ func (l *Leader) tend() {
 	l.recheck = true
 }
 
-// compare notices that the broker's clock was set: another tenure takes all anew. After a short step
-// back no mark of before counts, since changes are accepted for longer than was known.
+// compare notices that the broker's clock was set: another tenure takes all anew. After a short
+// step back no mark of before counts, since changes are accepted for longer than was known.
 func (l *Leader) compare(was Now) {
 	passed := l.now.Mono - was.Mono
 	if off := l.now.Clock.Latest.Sub(was.Clock.Latest) - passed; off.Abs() > setClock {

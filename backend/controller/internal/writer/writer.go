@@ -66,8 +66,8 @@ type Effect any
 
 type (
 	// Send reserves the next bundle, which is to be published to the log, mandatory and confirmed.
-	// When the connection is ready to write it, the shell calls [Writer.Take], and then steps a Tick.
-	// There is no other Send before that.
+	// When the connection is ready to write it, the shell calls [Writer.Take], and then steps a
+	// Tick. There is no other Send before that.
 	Send struct {
 		ID uint64 // also the number of the bundle
 	}
