@@ -25,7 +25,7 @@ unit: ## run the tests that need no broker, in under a minute
 	@scripts/test.sh unit $(TESTFLAGS)
 
 simulate: ## run the controller's wheel through SEEDS (100000) runs of a model of RabbitMQ, on all cores
-	GOGC=400 go test ./backend/controller/internal/simulator -run '^TestSimulate$$' -timeout 0 -v -args -seeds "$$(printf %.0f '$(or $(SEEDS),100000)')" $(SIMULATEFLAGS)
+	GOGC=400 go test ./backend/controller/internal/logsim -run '^TestSimulate$$' -timeout 0 -v -args -seeds "$$(printf %.0f '$(or $(SEEDS),100000)')" $(SIMULATEFLAGS)
 
 test-matrix: ## run conformance and short faults on each RabbitMQ series, in Docker (SERIES='4.0 4.3' SUITES=faults IMAGE=)
 	@SERIES='$(SERIES)' SUITES='$(SUITES)' IMAGE='$(IMAGE)' scripts/test-matrix.sh

@@ -30,7 +30,8 @@ type Limits struct {
 	Replicated bool
 
 	// Ordered means that two messages with the same delay and destination arrive in the order in
-	// which one goroutine published them, unless the broker fails in between.
+	// which one goroutine published them, unless the broker or a controller fails in between. The
+	// comment of package controller has more exceptions.
 	Ordered bool
 
 	// ReportsUnroutable means that Publish returns [ErrUnroutable] for an exchange or queue that

@@ -54,12 +54,12 @@ all() {
 	# the detector would notice some of the faults that the suite must notice. On a broker the suite
 	# runs with the detector.
 	simulated=passed
-	apart="./backend/controller/internal/simulator ./conformance"
+	apart="./backend/controller/internal/logsim ./conformance"
 	go test -vet=off -count=1 "$@" $apart || simulated=failed
 	go test -p "$(($(processors) + 1))" $race -vet=off -count=1 -parallel 2 -timeout 25m "$@" \
 		./internal/lab/tests/conformance ./internal/lab/tests/controller ./cmd/delayer ./internal/lab/tests/broker \
 		./internal/lab/faults ./internal/lab/tests/backend ./internal/lab/tests/satellites ./internal/lab/rabbit \
-		$(go list ./... | grep -vE "/(simulator|delayer/conformance)\$") && [ "$simulated" = passed ]
+		$(go list ./... | grep -vE "/(logsim|delayer/conformance)\$") && [ "$simulated" = passed ]
 }
 
 case ${1:-} in

@@ -25,22 +25,20 @@
 //
 // # How a message waits in slots
 //
-// With wheel: slots each queue is for a stretch of time: 4 seconds, a minute, 20 minutes, 2 hours
-// or 12. Publish puts a message into the slot of its due time, by the broker's clock. One
-// controller leads. It takes the message from there shortly before, holds it unacknowledged, and
-// publishes it when it is due. Others stand by. docs/wheel.md tells how, and what may be late;
-// docs/clocks.md what happens when a clock is set.
+// With wheel: slots Publish writes messages to one queue, the log, several in a bundle. One
+// controller leads: it consumes the log, holds what is due within two seconds, and writes the rest
+// to slots. A slot is a queue for a stretch of time, of 4 seconds to 8 hours, by the broker's clock.
+// The leader reads it shortly before that time, and publishes each message when it is due. Other
+// controllers stand by. docs/wheel.md tells how, and what may be late; docs/clocks.md what happens
+// when a clock is set.
 //
-// A message arrives twice only if the leader dies, loses a channel or is stopped after its publish
-// and before its acknowledgement, which follows within a quarter of a second, or within five where
-// there are many. If Publish returns ErrUnknown, the message may come only when the slot has its
-// next turn, after 208 seconds, 40 minutes, 200 minutes, 22 hours or 7 days.
+// A message may arrive twice if the leader dies, loses a channel or is stopped after it has delivered
+// the message, and before it has stored that, within a second.
 //
 // # Tickets
 //
-// With wheel: slots messages can be changed. Cancel and Postpone write a small message, the change,
-// into the slot of the message's due time. A message with a ticket is delivered only when the
-// leader has read all changes that were accepted for it.
+// With wheel: slots messages can be changed. Cancel and Postpone write to the log too. A message
+// with a ticket is delivered only when the leader has read all changes that were accepted for it.
 //
 // # Limits
 //
@@ -50,11 +48,11 @@
 // for a long delay.
 //
 // A controller holds messages with their bodies and headers in memory. With rounds these are up to
-// 9,216 messages. With slots they are up to 64 MiB of messages, or what memory says, and a few
-// more. When memory is full the controller does not read its connection until something has left.
-// If nothing leaves for 30 s, as while an alarm blocks publishers, that connection is lost, and
-// made again. Of the 64 MiB a Delayer needs several times as much for what it has just read and
-// written. For messages of many megabytes another backend is better suited.
+// 9,216 messages. With slots they are what is due within some seconds, and what was published in
+// the last half a second. If that is more than [Config].Memory, the leader gives up its tenure, and
+// consumes the log with a quarter of the bundles in hand, at the least 4. A Delayer needs several
+// times as much memory for what it has just read and written. For messages of many megabytes another
+// backend is better suited.
 //
 // # Guarantees
 //
@@ -72,7 +70,11 @@
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
 // blocks no other. If it has several destinations, the others may get it each time.
 //
-// Messages that are due within the same few milliseconds may overtake each other (Limits.Ordered).
+// With rounds, messages that are due within the same few milliseconds may overtake each other. With
+// slots, messages of one publisher with the same due time, or the same delay, arrive in order
+// (Limits.Ordered) until a process or the broker crashes. Excepted are the first seconds of a
+// process, until it knows the broker's time to 20 ms, what is published beside messages larger than
+// any that the broker is known to take, and destinations that refuse messages.
 //
 // # Clocks of rounds
 //
@@ -134,8 +136,8 @@ type Wheel string
 
 // The wheels.
 const (
-	// Slots are quorum queues, one for each stretch of time. A message goes to that of its due
-	// time, and a controller takes it from there shortly before.
+	// Slots are quorum queues, one for each stretch of time. A controller writes messages there, and
+	// reads them shortly before they are due.
 	Slots Wheel = "slots"
 	// Rounds are queues with a TTL of 2^k ticks.
 	Rounds Wheel = "rounds"
@@ -158,9 +160,9 @@ type Config struct {
 	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
-	// Memory is how many bytes of messages a controller of slots holds, headers included, with
-	// about 1 KiB more for each message, at least 1 MiB. It may be more by a few messages. Default:
-	// 64 MiB.
+	// Memory is how many bytes of messages a controller of slots holds, headers included, at least
+	// 1 MiB. If there are more it begins anew, with fewer bundles in hand, at the least 4: so what
+	// comes from slots, and very large messages, may be more. Default: 64 MiB.
 	Memory int `yaml:"memory"`
 }
 
