@@ -90,7 +90,7 @@ var places = []place{
 	{"internal/app/tokens", []string{"internal/lib/engine", "internal/lib/strict", "internal/app/entry"}, []string{"go.yaml.in/yaml/v3"}, "who may do what is known before anything is done"},
 	{"internal/app/api", []string{"", "internal/lib/engine", "internal/lib/message", "internal/lib/messagejson", "internal/lib/pace", "internal/app/cli", "internal/app/entry", "internal/app/tokens"},
 		[]string{amqp, "github.com/danielgtaylor/huma/v2", "golang.org/x/net/netutil", xsync}, "an API takes a Delayer, whichever backend it is"},
-	{"internal/app/kept", []string{"backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli", "internal/app/entry"}, nil, "what was not delivered is read by a command and by a page"},
+	{"internal/app/kept", []string{"topology", "backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli", "internal/app/entry"}, nil, "what was not delivered is read by a command and by a page"},
 	{"internal/app/remarks", []string{"status", "internal/lib/objects", "internal/app/cli"}, nil, "what is said of a status is pure"},
 	{"internal/app/page", []string{"", "backend", "backend/controller", "status", "internal/lib/broker", "internal/lib/engine", "internal/lib/format", "internal/lib/management", "internal/lib/pace", "internal/lib/undelivered", "internal/app/cli", "internal/app/entry", "internal/app/kept", "internal/app/remarks", "internal/app/tokens"}, nil, "a page shows what others read"},
 	{"internal/app/migration", []string{"", "topology", "internal/lib", "internal/app/migration", "internal/app/entry", "internal/app/cli"}, []string{amqp, "github.com/google/shlex"}, "a migration takes a Delayer, whichever backend it is"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -18,6 +19,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // Open connects to a queue: the one for unroutable messages of a configuration, or one of parked
@@ -51,8 +53,45 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	client, err := undelivered.OpenUnroutable(ctx, opts, settings.Prefix)
 	if err == nil {
 		client.Rules = r
+		client.Bundle = bundleOf(log(cfg))
 	}
 	return client, err
+}
+
+// log is the queue from which controllers read bundles, or "".
+func log(cfg backend.Config) (queue string) {
+	plan, _ := backend.Topology(cfg) // it was asked for before
+	for _, q := range plan.Queues {
+		switch q.Role {
+		case topology.Intake:
+			queue = q.Name
+		case topology.Counts:
+			return queue
+		}
+	}
+	return ""
+}
+
+// bundleOf says what is known of bundles. One of the log that can be read is sent there again.
+func bundleOf(log string) func(kind string, body []byte) *undelivered.Bundle {
+	return func(kind string, body []byte) *undelivered.Bundle {
+		if kind != controller.BundleType {
+			return nil
+		}
+		found, err := controller.ReadBundle(body)
+		b := &undelivered.Bundle{Messages: found.Messages}
+		switch what := "a bundle of " + cli.Count(found.Messages, "message"); {
+		case err != nil:
+			b.Why = fmt.Sprintf("a bundle of messages that cannot be read: %v", err)
+		case found.InSlot:
+			b.Why = what + " of a slot, which only a controller may write"
+		case log == "":
+			b.Why = what + " for backend controller: give its configuration"
+		default:
+			b.Why, b.To = what+" that can be read: retry", log
+		}
+		return b
+	}
 }
 
 // Delayable reports whether a retry of a queue's messages can give them another delay: delayer serve
@@ -207,6 +246,8 @@ func (l *Look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
 		return m.Parked.Reason, nil
 	case l.client.Parked():
 		return "no " + attempt.Header + " header: not parked by package retry", nil
+	case m.Bundle != nil:
+		return m.Bundle.Why, nil
 	case !m.Ours:
 		return "no x-delayer header: not a Delayer's", nil
 	}

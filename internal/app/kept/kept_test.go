@@ -1,6 +1,8 @@
 package kept
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -39,4 +42,28 @@ func TestNature(t *testing.T) {
 		require.Equal(t, want, got, body)
 		api.Close()
 	}
+}
+
+// TestBundleOf: a bundle of the log can be sent there again if it can be read, and nothing else can.
+func TestBundleOf(t *testing.T) {
+	inLog := "\xd7B\x01\x00\x01w\x00\x01\x00\x02\x01a\x01q\x00" // one message
+	inSlot := "\xd7B\x01\x01\x01w\x00\x00\x00\x01\x00\x02\x01a\x00\x01q\x00"
+	sealed := func(body string) string {
+		sum := crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))
+		return string(binary.BigEndian.AppendUint32([]byte(body), sum))
+	}
+	for name, c := range map[string]struct {
+		body, log string
+		want      undelivered.Bundle
+	}{
+		"readable":                {sealed(inLog), "p.log", undelivered.Bundle{Messages: 1, To: "p.log", Why: "a bundle of 1 message that can be read: retry"}},
+		"readable, without a log": {sealed(inLog), "", undelivered.Bundle{Messages: 1, Why: "a bundle of 1 message for backend controller: give its configuration"}},
+		"of a slot":               {sealed(inSlot), "p.log", undelivered.Bundle{Messages: 1, Why: "a bundle of 1 message of a slot, which only a controller may write"}},
+		"with a byte changed":     {sealed(inLog)[:8] + "?" + sealed(inLog)[9:], "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: its checksum is wrong"}},
+		"of no Delayer":           {"Hello, world", "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it does not begin as a bundle does"}},
+	} {
+		got := bundleOf(c.log)(controller.BundleType, []byte(c.body))
+		require.Equal(t, &c.want, got, name)
+	}
+	require.Nil(t, bundleOf("p.log")("", []byte(sealed(inLog))), "of another type")
 }

@@ -23,6 +23,9 @@ type Kept struct {
 	Ours     bool
 	Envelope message.Envelope
 
+	// Bundle is what is known of a message that is a bundle of messages. Nil if it is none.
+	Bundle *Bundle
+
 	// Parked is what package retry knows of the message, in a queue of parked ones. Nil if it was
 	// not package retry that parked it.
 	Parked *attempt.State
@@ -39,6 +42,13 @@ type Kept struct {
 	window *window
 }
 
+// A Bundle is a message that holds others. It is sent to no destination.
+type Bundle struct {
+	Messages int
+	To       string // the queue of the Delayer to which it can be sent; "": none
+	Why      string // it is here
+}
+
 func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 	m := &Kept{Delivery: d, Size: len(d.Body), Came: message.LastDeath(d.Headers), client: c, window: w}
 	if at, ok := d.Headers[message.Came].(time.Time); ok {
@@ -46,6 +56,9 @@ func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 	}
 	envelope, err := delayer.ParseHeader(d.Headers)
 	m.Ours, m.Envelope = err == nil, envelope
+	if !m.Ours && c.Bundle != nil {
+		m.Bundle = c.Bundle(d.ContentType, d.Body)
+	}
 	if c.Parked() {
 		if state, ok := attempt.Parked(&m.Delivery, time.Now()); ok {
 			m.Parked = &state
@@ -61,6 +74,8 @@ func newKept(c *Client, d amqp091.Delivery, w *window) *Kept {
 // tell, or cannot be believed.
 func (m *Kept) Destination() (exchange, key string, known bool) {
 	switch to := m.client.To; {
+	case m.Bundle != nil:
+		return "", m.Bundle.To, m.Bundle.To != ""
 	case !m.client.Parked() && !m.Ours && to != nil:
 		return *to, m.RoutingKey, true
 	case !m.client.Parked():

@@ -50,3 +50,21 @@ func TestExport_Unknown(t *testing.T) {
 	_, err = m.Export()
 	require.ErrorContains(t, err, `header "x"`)
 }
+
+// TestBundle: a bundle is sent to no destination, also not to one that somebody names.
+func TestBundle(t *testing.T) {
+	anywhere, found := "orders", Bundle{To: "p.log", Why: "it is cut short"}
+	c := &Client{prefix: "p", To: &anywhere, Bundle: func(kind string, body []byte) *Bundle {
+		require.Equal(t, "bundle cut", kind+" "+string(body))
+		return &found
+	}}
+	m := newKept(c, amqp091.Delivery{RoutingKey: "key", ContentType: "bundle", Body: []byte("cut")}, nil)
+	exchange, key, known := m.Destination()
+	require.Equal(t, []any{"", "p.log", true}, []any{exchange, key, known})
+	found.To = ""
+	_, _, known = m.Destination()
+	require.False(t, known)
+	why, err := (&Sender{client: c}).Unfit(t.Context(), m)
+	require.NoError(t, err)
+	require.Equal(t, "it is cut short: export and purge it", why)
+}

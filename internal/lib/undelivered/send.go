@@ -96,6 +96,10 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 		return "", nil
 	case s.client.Parked():
 		return "", nil
+	case m.Bundle != nil && m.Bundle.To == "":
+		return m.Bundle.Why + ": export and purge it", nil
+	case m.Bundle != nil:
+		return s.refused(m), nil
 	case !m.Ours && s.client.To == nil:
 		return "it has no header " + delayer.Header + ", so its destination is not known: retry with --to EXCHANGE, or --to= for the queue that its key names", nil
 	}
@@ -122,15 +126,20 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 			return waits, nil
 		}
 	}
+	return s.refused(m), nil
+}
+
+// refused says why the broker would refuse a message, or "".
+func (s *Sender) refused(m *Kept) string {
 	frame, _, _ := s.conn.Server()
 	again := message.Again(&m.Delivery, s.conn.User())
 	switch {
 	case frame > 0 && !message.Fits(&again, frame):
-		return "its headers are larger than a frame, so nobody can receive it: export and purge it", nil
+		return "its headers are larger than a frame, so nobody can receive it: export and purge it"
 	case m.UserId != "" && m.UserId != s.conn.User():
-		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId), nil
+		return fmt.Sprintf("its user-id is %q: log in as that user", m.UserId)
 	}
-	return "", nil
+	return ""
 }
 
 // refusal distinguishes what the destination says of a message from an unknown outcome. One message

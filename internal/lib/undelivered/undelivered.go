@@ -48,6 +48,10 @@ type Client struct {
 	// such as 30m; empty: as their publishers have said.
 	NewDelay string
 
+	// Bundle says what is known of a message that holds others, as those do in which messages of
+	// backend controller wait; nil of all others. Set before Read.
+	Bundle func(contentType string, body []byte) *Bundle
+
 	opts    broker.Options
 	prefix  string // "" for parked messages
 	stage   delivery.Stage
