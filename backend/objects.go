@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
@@ -122,7 +123,7 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
-			use, err := used(ctx, ours, p)
+			use, err := cfg.used(ctx, ours, p)
 			if err != nil {
 				return err
 			}
@@ -149,7 +150,7 @@ type Use struct {
 // are those of [Open].
 func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) (err error) {
-		use, err = used(ctx, objects.Of(c.Control(), s.Backend), p)
+		use, err = cfg.used(ctx, objects.Of(c.Control(), s.Backend), p)
 		return err
 	})
 	return use, err
@@ -158,8 +159,11 @@ func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 // String names the first few queues.
 func (u Use) String() string {
 	var says []string
-	if u.Messages > 0 {
+	switch {
+	case len(u.Holding) > 0:
 		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, some(u.Holding)))
+	case u.Messages > 0:
+		says = append(says, fmt.Sprintf("messages: %d", u.Messages))
 	}
 	if len(u.Consumed) > 0 {
 		says = append(says, "a Delayer or a controller consumes "+some(u.Consumed))
@@ -169,20 +173,30 @@ func (u Use) String() string {
 
 // used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
 // the queue has answered otherwise: see [objects.Holds].
-func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) {
-	p = topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Clock
+func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, error) {
+	bundled, counts := bundles(whole)
+	p := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(whole.Queues), func(q topology.Queue) bool {
+		return q.Role == topology.Clock || q.Role == topology.Counts
 	})}
 	look := func() (use Use, err error) {
 		states, err := ours.Look(ctx, p)
 		for _, name := range slices.Sorted(maps.Keys(states)) {
-			if n := states[name].Messages; n > 0 {
+			n := states[name].Messages
+			if bundled[name] && n > 0 && states[name].Consumers == 0 {
+				if n, err = messagesIn(ctx, ours, name, n); err != nil {
+					return use, err
+				}
+			}
+			if n > 0 {
 				use.Holding = append(use.Holding, fmt.Sprintf("%s (%d)", name, n))
 				use.Messages += n
 			}
 			if states[name].Consumers > 0 {
 				use.Consumed = append(use.Consumed, name)
 			}
+		}
+		if err == nil && counts != "" && use.String() != "" {
+			use.Messages = max(use.Messages, c.counted(ctx, ours, counts))
 		}
 		return use, err
 	}
@@ -198,6 +212,57 @@ func used(ctx context.Context, ours objects.Live, p topology.Plan) (Use, error) 
 			return look() // at those that nobody else may read, and that answer now
 		}
 	}
+}
+
+// bundles returns the queues whose messages are bundles, and the one that says how much is in them.
+func bundles(p topology.Plan) (queues map[string]bool, counts string) {
+	queues = map[string]bool{}
+	for _, q := range p.Queues {
+		switch q.Role {
+		case topology.Waiting, topology.Intake:
+			queues[q.Name] = true
+		case topology.Counts:
+			counts = q.Name
+		}
+	}
+	if counts == "" {
+		return nil, ""
+	}
+	return queues, counts
+}
+
+// messagesIn returns how many messages are in the bundles of a queue. Many bundles are not looked at
+// and count as one message each; one that cannot be read does too. A controller that has ended
+// leaves a bundle without messages in the log.
+func messagesIn(ctx context.Context, ours objects.Live, queue string, count int) (messages int, err error) {
+	const few = 100
+	if count > few {
+		return count, nil
+	}
+	bodies, err := ours.Peek(ctx, queue, count)
+	if err != nil {
+		return 0, err
+	}
+	for _, body := range bodies {
+		b, err := controller.ReadBundle(body)
+		if err != nil {
+			b.Messages = 1
+		}
+		messages += b.Messages
+	}
+	return messages, nil
+}
+
+// counted is how many messages wait by the count of the last controller, or 0.
+func (c Config) counted(ctx context.Context, ours objects.Live, queue string) int {
+	body, err := ours.Last(ctx, queue)
+	if err != nil {
+		return 0
+	}
+	wheel := c.Controller
+	wheel.Options = c.Options
+	counts, _ := controller.ReadCounts(wheel, body)
+	return counts.Total().Messages
 }
 
 func some(names []string) string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -31,6 +32,9 @@ const (
 	exclusive     = true
 	internal      = true
 	waitForAnswer = false
+	autoAck       = false
+	multiple      = false
+	requeue       = true
 )
 
 // Live are the objects of a broker, over AMQP.
@@ -333,7 +337,6 @@ func (l Live) Missing(ctx context.Context, p topology.Plan) ([]string, error) {
 //
 // It is not for queues that are watched: each message given back counts towards a delivery limit.
 func Holds(ch *amqp091.Channel, queue string) (bool, error) {
-	const autoAck, multiple, requeue = false, false, true
 	m, found, err := ch.Get(queue, autoAck)
 	if err != nil || !found {
 		return false, err
@@ -357,4 +360,63 @@ func (l Live) Holding(ctx context.Context, p topology.Plan) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// Peek returns the bodies of the first messages of a queue that has at least so many and no
+// consumer, and gives them back. It needs the permission to read. [Live.Last] does not do where one
+// consumer at a time gets messages.
+func (l Live) Peek(ctx context.Context, queue string, n int) (bodies [][]byte, err error) {
+	const patience = 10 * time.Second // others may have taken them
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	ch, err := l.control.Conn().Channel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer ch.Close() //nolint:errcheck // what it has goes back in any case
+	const noSize, wholeChannel, noLocal = 0, false, false
+	if err := ch.Qos(n, noSize, wholeChannel); err != nil {
+		return nil, err
+	}
+	in, err := ch.Consume(queue, "", autoAck, !exclusive, noLocal, waitForAnswer, nil)
+	if err != nil {
+		return nil, err
+	}
+	for len(bodies) < n {
+		select {
+		case d, ok := <-in:
+			if !ok {
+				return nil, amqp091.ErrClosed
+			}
+			bodies = append(bodies, d.Body)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return bodies, nil
+}
+
+// Last returns the body of the message in a queue that keeps the last one, and gives it back; nil
+// if there is none. Meanwhile others find none: then Last asks again, for a moment. It needs the
+// permission to read.
+//
+// Up to RabbitMQ 4.2 what is given back counts towards a delivery limit, so the queue needs one that
+// is never reached.
+func (l Live) Last(ctx context.Context, queue string) ([]byte, error) {
+	const tries, pause = 5, 40 * time.Millisecond
+	for try := 1; ; try++ {
+		body, err := broker.Ask(ctx, l.control, func(ch *amqp091.Channel) ([]byte, error) {
+			m, found, err := ch.Get(queue, autoAck)
+			if err != nil || !found {
+				return nil, err
+			}
+			return append([]byte{}, m.Body...), m.Nack(multiple, requeue)
+		})
+		if err != nil || body != nil || try == tries {
+			return body, broker.Explain("read", l.backend, describe("queue", queue), err)
+		}
+		if err := pace.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
 }
