@@ -211,7 +211,7 @@ func (r *Reader) parked(ctx context.Context) ([]Queue, error) {
 // that nobody will look at.
 func forgotten(prefix string, q apiQueue) bool {
 	rest, is := strings.CutPrefix(q.Name, prefix+".")
-	if !is || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {
+	if !is || rest == "controller.counts" || q.Exclusive || q.Ready+q.Held == 0 || isParked(prefix, q.Name) {
 		return false
 	}
 	if strings.HasPrefix(rest, "serve.") {

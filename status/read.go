@@ -51,8 +51,10 @@ type part struct {
 	plan       topology.Plan
 	exchange   string // of the plugin, or ""
 
-	// turns returns when the messages of each queue are due. It is nil if the queues do not tell.
-	turns func(now time.Time) (map[string]controller.Turn, error)
+	// counts is the queue in which the leader of slots writes what it has counted, or "", and read
+	// reads that.
+	counts string
+	read   func(body []byte) (controller.Counts, error)
 }
 
 // Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
@@ -102,12 +104,11 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 		if name == "plugin" {
 			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
 		}
-		if name == controller.Name {
-			p.turns = func(now time.Time) (map[string]controller.Turn, error) {
-				wheel := cfg.Controller
-				wheel.Options = cfg.Options
-				return controller.Turns(wheel, now)
-			}
+		if i := slices.IndexFunc(t.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts }); i >= 0 {
+			wheel := cfg.Controller
+			wheel.Options = cfg.Options
+			p.counts = t.Queues[i].Name
+			p.read = func(body []byte) (controller.Counts, error) { return controller.ReadCounts(wheel, body) }
 		}
 		if p.configured {
 			all = append([]part{p}, all...)
@@ -189,19 +190,9 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 			return nil, err
 		}
 		b, keeps := describe(p, states)
-		if p.turns != nil {
-			turns, err := p.turns(s.Time)
-			if err != nil {
+		if p.counts != "" {
+			if err := r.readCounts(ctx, s, p, &b); err != nil {
 				return nil, err
-			}
-			if len(turns) > 0 {
-				b.Due = dueTimes(turns, states, s.Time)
-			}
-			for i := range b.Queues {
-				if turn, is := turns[b.Queues[i].Name]; is {
-					from, to := turn.Begin.UTC(), turn.End.UTC()
-					b.Queues[i].From, b.Queues[i].To = &from, &to
-				}
 			}
 		}
 		if p.exchange != "" && !there { // and configured
@@ -224,7 +215,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
 func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
-	keeps, waiting := map[topology.Role]Queue{}, 0
+	keeps, waiting, intake := map[topology.Role]Queue{}, 0, 0
 	var candidates *int // of the intake's consumers the broker counts the one that leads
 	for _, q := range p.plan.Queues {
 		state, there := states[q.Name]
@@ -233,18 +224,25 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 			b.Missing = append(b.Missing, q.Name)
 		case !there:
 		case q.Role == topology.Waiting || q.Role == topology.Intake:
-			b.Queues = append(b.Queues, queue(q, state))
+			found := queue(q, state)
+			found.Bundles = p.counts != ""
+			b.Queues = append(b.Queues, found)
 			waiting += state.Messages
 			if q.Role == topology.Intake {
+				intake += state.Messages
 				b.Controllers = cmp.Or(b.Controllers, &state.Consumers)
 			}
 		case q.Role == topology.Candidates:
 			candidates = &state.Consumers
+		case q.Role == topology.Counts:
 		default:
 			keeps[q.Role] = queue(q, state)
 		}
 	}
 	b.Controllers = cmp.Or(candidates, b.Controllers)
+	if p.counts != "" {
+		b.Unread, b.Controllers = &intake, cmp.Or(b.Controllers, new(int))
+	}
 	if b.Controllers != nil && *b.Controllers == 0 {
 		b.Each, b.Held = []Controller{}, new(int)
 	}
@@ -308,53 +306,4 @@ func (r *Reader) readParked(ctx context.Context, s *Status) error {
 
 func (s *Status) unknown(what string, why error) {
 	s.Unknown = append(s.Unknown, Unknown{what, strings.TrimPrefix(why.Error(), "delayer: ")})
-}
-
-// A Due is how many messages are due between two times.
-type Due struct {
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"` // not included
-	Messages int       `json:"messages"`
-}
-
-// Overdue returns how many messages should have been delivered by now, and when the first of them
-// was due. n is nil if the queues do not tell.
-func (b Backend) Overdue(now time.Time) (n *int, since time.Time) {
-	if b.Due == nil {
-		return nil, since
-	}
-	n = new(int)
-	for _, d := range b.Due {
-		if !d.To.After(now) {
-			if *n == 0 {
-				since = d.From
-			}
-			*n += d.Messages
-		}
-	}
-	return n, since
-}
-
-// dueTimes sums what slots hold: those of seconds by the minute, unless they are overdue.
-func dueTimes(turns map[string]controller.Turn, states map[string]objects.State, now time.Time) []Due {
-	type span struct{ from, to time.Time }
-	sums := map[span]int{}
-	for name, turn := range turns {
-		n := states[name].Messages
-		if n == 0 {
-			continue
-		}
-		at := span{turn.Begin.UTC(), turn.End.UTC()}
-		if at.to.After(now) && at.to.Sub(at.from) < time.Minute {
-			at.from = at.from.Truncate(time.Minute)
-			at.to = at.from.Add(time.Minute)
-		}
-		sums[at] += n
-	}
-	list := []Due{}
-	for at, n := range sums {
-		list = append(list, Due{From: at.from, To: at.to, Messages: n})
-	}
-	slices.SortFunc(list, func(a, b Due) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
-	return list
 }

@@ -21,7 +21,7 @@ type Status struct {
 	Broker Broker    `json:"broker"`
 	Prefix string    `json:"prefix"`
 	// Waiting is how many messages wait in all backends; nil if it is not known for one of them.
-	// For slots it is an upper limit: see Backend.Waiting.
+	// See Backend.Waiting.
 	Waiting *int `json:"waiting"`
 	// Backends are the configured one, first, and others whose queues exist under this prefix.
 	Backends []Backend `json:"backends"`
@@ -53,24 +53,34 @@ type Broker struct {
 type Backend struct {
 	Name       string `json:"name"`
 	Configured bool   `json:"configured"` // selected by the configuration
-	// Waiting is how many messages wait, not counting those that controllers hold; nil if not
-	// known. For slots of backend controller it is an upper limit: a message that was cancelled is
-	// counted until a controller reads its slot.
+	// Waiting is how many messages wait, without those that controllers of rounds hold; nil if not
+	// known. With slots of backend controller, whose queues hold bundles of messages, the controller
+	// that leads counts them, and those that it holds too. Bundles that are Unread count as one
+	// message each. It is exact then, but for Unread, Changes and Inexact.
 	Waiting *int    `json:"waiting"`
 	Queues  []Queue `json:"queues"` // in the order of the backend
-	// Due is how many messages are due when, in order, counted as Waiting is; nil if the queues do
-	// not tell. Those of backend controller do: each queue is a slot of time. The times are the
-	// broker's; this machine's clock is assumed to agree. Slots of four seconds are summed to
-	// minutes, except overdue ones. Times may overlap: an hour's slot keeps the messages that it
-	// got before the slots of its minutes began.
+	// Due is how many messages are due when, in order, counted as Waiting is, without Unread; nil if
+	// not known. Each entry is a slot, or what the controller holds, with the times of its first and
+	// its last message. They are the broker's; this machine's clock is assumed to agree. They may
+	// overlap.
 	Due []Due `json:"due"`
+	// Counted is when the controller counted them, by the broker's clock; nil if not known.
+	Counted *time.Time `json:"counted,omitempty"`
+	// Unread is how many bundles no controller has read; nil but for slots. They have one message
+	// each, or up to some hundred.
+	Unread *int `json:"unread,omitempty"`
+	// Changes are Cancels and Postpones whose messages are in slots: up to as many messages are
+	// dropped when their slot is read, or due later.
+	Changes int `json:"changes,omitempty"`
+	// Inexact says that Waiting is about right: a controller was lost while it wrote.
+	Inexact bool `json:"inexact,omitempty"`
 	// Missing are the queues, the plugin's exchange or the feature flag that the configured backend
 	// needs and the broker does not have.
 	Missing []string `json:"missing"`
 	// Controllers is how many controllers are running; nil for a backend that needs none.
 	Controllers *int `json:"controllers"`
-	// Held is how many messages the controllers hold; nil if not known, or for a backend that needs
-	// none.
+	// Held is how many messages the controllers hold, with slots how many bundles; nil if not known,
+	// or for a backend that needs none.
 	Held *int `json:"held"`
 	// Each is the controllers by name, from the management API; nil if not known.
 	Each []Controller `json:"each"`
@@ -83,20 +93,18 @@ type Queue struct {
 	Wait      int64 `json:"wait_ms"`
 	Messages  int   `json:"messages"` // not counting those that consumers hold
 	Consumers int   `json:"consumers"`
+	// Bundles says that Messages are bundles, which hold up to some hundred messages each.
+	Bundles bool `json:"bundles,omitempty"`
 	// Intake is the queue that controllers consume: from there messages go to another one, or to a
 	// controller's memory, at once.
 	Intake bool `json:"intake,omitempty"`
-	// From and To are those of a slot: its messages are due from From on, before To. See
-	// Backend.Due.
-	From *time.Time `json:"due_from,omitempty"`
-	To   *time.Time `json:"due_to,omitempty"`
 }
 
 // A Controller consumes the intake.
 type Controller struct {
 	Connection string `json:"connection"` // its name at the broker, such as 10.0.0.7:4242 -> 10.0.0.2:5672
 	User       string `json:"user"`
-	Held       int    `json:"held"` // messages that it has received and not yet published
+	Held       int    `json:"held"` // messages that it has received and not yet published; with slots, bundles
 	// Name is what the process calls the connection: it ends in machine, program and process id,
 	// such as "delayer shop controller, web1 orders[4711]".
 	Name string `json:"name"`

@@ -129,9 +129,10 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
 }
 
-// Stretch is a stretch of time as people write it, in the time zone of now: 12:31:04, 12:31, 14:00
-// to 16:00, Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a minute it is its beginning. A
-// time of another day has its date, one of another year its year.
+// Stretch is a stretch of time as people write it, in the time zone of now: 12:31:04, 12:31:04 to
+// 12:31:36, 14:00 to 16:00, Nov 25 00:00 to 12:00, 22:00 to Nov 26 00:00. Up to a second it is its
+// beginning; otherwise the ends are rounded outwards, from ten minutes on to minutes. A time of
+// another day has its date, one of another year its year.
 func Stretch(from, to, now time.Time) string {
 	return StretchBy(from.In(now.Location()), to.In(now.Location()), now, Dated)
 }
@@ -139,15 +140,14 @@ func Stretch(from, to, now time.Time) string {
 // StretchBy is [Stretch] with another way to write a time and, where it differs from that of near,
 // its date.
 func StretchBy(from, to, now time.Time, write func(t, near time.Time, layout string) string) string {
-	const layout = "15:04"
+	layout, unit := "15:04", time.Minute
 	switch width := to.Sub(from); {
-	case width < time.Minute:
+	case width <= time.Second:
 		return write(from, now, time.TimeOnly)
-	case width == time.Minute:
-		return write(from, now, layout)
-	default:
-		return write(from, now, layout) + " to " + write(to, from, layout)
+	case width < 10*time.Minute:
+		layout, unit = time.TimeOnly, time.Second
 	}
+	return write(from, now, layout) + " to " + write(to.Add(unit-1).Truncate(unit), from, layout)
 }
 
 // Dated is a time with its date where that is not the date of near, and its year where that is

@@ -45,6 +45,7 @@ type worker struct {
 	Backend string
 	Text    string
 	Wrong   bool
+	Held    string // what they hold
 	Each    []status.Controller
 }
 
@@ -101,7 +102,7 @@ func fine(s status.Status) string {
 func (o *overview) backend(b status.Backend) {
 	if b.Due != nil {
 		o.Due = duePanels(b.Due, o.Time)
-		if n, since := b.Overdue(o.Time); n != nil && *n > 0 && o.Time.Sub(since) >= time.Minute {
+		if n, since := b.Overdue(); n != nil && *n > 0 && o.Time.Sub(since) >= time.Minute {
 			o.Wrong = append(o.Wrong, remarks.Remark{Text: fmt.Sprintf("%s overdue, for %s: see whether a controller runs, and what its log says",
 				messages(*n), cli.Age(since, o.Time))})
 		}
@@ -109,12 +110,15 @@ func (o *overview) backend(b status.Backend) {
 	if b.Controllers == nil {
 		return
 	}
-	w := worker{Backend: b.Name, Each: b.Each, Text: cli.Count(*b.Controllers, "controller") + " at work"}
+	w := worker{Backend: b.Name, Each: b.Each, Text: cli.Count(*b.Controllers, "controller") + " at work", Held: "messages"}
+	if b.Unread != nil {
+		w.Held = "bundles"
+	}
 	switch {
 	case *b.Controllers == 0:
 		w.Text, w.Wrong = remarks.NoController, true
 		o.Wrong = append(o.Wrong, remarks.Remark{Text: b.Name + ": " + remarks.NoController})
-	case b.Each == nil && *b.Controllers > 1 && b.Due != nil:
+	case b.Each == nil && *b.Controllers > 1 && b.Unread != nil:
 		w.Text += ": one leads, the others stand by. Which is known with management"
 	}
 	o.Workers = append(o.Workers, w)
@@ -158,8 +162,10 @@ func waitingFact(s status.Status) fact {
 	f := fact{Name: "waiting", Value: "unknown", Note: "not all of it can be counted"}
 	if s.Waiting != nil {
 		f.Value, f.Note = format.Thousands(*s.Waiting), "messages"
-		if *s.Waiting > 0 && slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Due != nil }) {
-			f.Note = "messages, at most: cancelled ones are counted until their slot is read"
+		for _, b := range s.Backends {
+			if about := remarks.About(b); about != "" {
+				f.Note = "messages, " + strings.TrimSpace(about)
+			}
 		}
 	}
 	return f

@@ -46,10 +46,10 @@ func sample(name string) status.Status {
 		Time: asked, Broker: status.Broker{Address: "amqp://rabbit1:5672/" + name, Version: "4.3.6" + name}, Prefix: name, Waiting: ptr(21143),
 		Backends: []status.Backend{
 			{
-				Name: "controller" + name, Configured: true, Waiting: ptr(1143), Controllers: ptr(2), Held: ptr(5),
+				Name: "controller" + name, Configured: true, Waiting: ptr(1143), Changes: 12, Unread: ptr(0), Controllers: ptr(2), Held: ptr(5),
 				Queues: []status.Queue{{Name: name, Messages: 1143}},
 				Due: []status.Due{
-					{From: minute(-4), To: minute(-3), Messages: 3}, {From: minute(0), To: minute(1), Messages: 100}, {From: minute(1), To: minute(2), Messages: 900},
+					{From: minute(-4), To: minute(-3), Messages: 3, Overdue: 3}, {From: minute(0), To: minute(1), Messages: 100}, {From: minute(1), To: minute(2), Messages: 900},
 					{From: minute(40), To: minute(60), Messages: 110}, {From: minute(8 * 60), To: minute(10 * 60), Messages: 10}, {From: minute(3 * 24 * 60), To: minute(3*24*60 + 720), Messages: 20},
 				},
 				Each: []status.Controller{{Connection: "10.0.0.7:5123 -> 10.0.0.1:5672", User: name, Held: 5}, {Connection: name, User: "control"}},

@@ -69,10 +69,10 @@ func waitingFacts(s status.Status) []fact {
 	list := []fact{waitingFact(s)}
 	held, controllers := 0, 0
 	for _, b := range s.Backends {
-		if n, since := b.Overdue(s.Time); n != nil && *n > 0 && s.Time.Sub(since) >= time.Minute {
+		if n, since := b.Overdue(); n != nil && *n > 0 && s.Time.Sub(since) >= time.Minute {
 			list = append(list, fact{Name: "overdue", Value: format.Thousands(*n), Note: "for " + cli.Age(since, s.Time), Wrong: true})
 		}
-		if b.Held != nil {
+		if b.Held != nil && b.Unread == nil { // with slots they are counted as waiting
 			held += *b.Held
 			controllers += len(b.Each)
 		}
@@ -105,7 +105,7 @@ func nextFact(s status.Status) fact {
 	}
 	switch {
 	case due != nil && due.From.After(s.Time):
-		next.Value, next.Note = cli.Ago(due.From, s.Time), "at "+dated(due.From, s.Time, clockLayout)+", or soon after"
+		next.Value, next.Note = cli.Ago(due.From, s.Time), "at "+dated(due.From, s.Time, clockLayout)
 	case due != nil:
 		next.Value, next.Note = "now", "until "+dated(due.To, s.Time, clockLayout)
 	case wait != nil:
@@ -118,20 +118,28 @@ func partOf(b status.Backend, now time.Time) waitingPart {
 	p := waitingPart{Backend: b.Name, Head: "stays", Slots: b.Due != nil}
 	filled, most := 0, 0
 	for _, q := range b.Queues {
-		if q.Messages == 0 {
-			continue
+		if q.Messages > 0 && b.Unread == nil {
+			filled++
+			p.Rows = append(p.Rows, rowOf(q))
 		}
-		filled++
-		most = max(most, q.Messages)
-		p.Rows = append(p.Rows, rowOf(q, now))
+	}
+	for _, d := range remarks.Dues(b) {
+		p.Rows = append(p.Rows, rowOfDue(d, now))
+	}
+	if b.Unread != nil && *b.Unread > 0 {
+		p.Rows = append(p.Rows, waitingRow{What: "in bundles", When: "not read by a controller yet", Messages: *b.Unread})
+	}
+	for _, r := range p.Rows {
+		most = max(most, r.Messages)
 	}
 	switch {
+	case b.Waiting == nil && b.Unread != nil:
+		p.Says = "How many wait is not known: the overview says why."
 	case b.Waiting == nil:
 		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate assess counts them."
 	case p.Slots:
 		p.Head = "due"
-		p.Says = fmt.Sprintf("%s in %d of %s. A slot is a queue for a stretch of time. What was cancelled is counted until its slot is read.",
-			messages(*b.Waiting), filled, cli.Count(len(b.Queues), "queue"))
+		p.Says = remarks.About(b) + messages(*b.Waiting) + ". The controller that leads counts them, also those that it holds."
 	default:
 		p.Says = fmt.Sprintf("%s in %d of %s. After its time in a queue a message goes on, to its destination or to another queue: when it is due, queues do not tell.",
 			messages(*b.Waiting), filled, cli.Count(len(b.Queues), "queue"))
@@ -145,19 +153,22 @@ func partOf(b status.Backend, now time.Time) waitingPart {
 	return p
 }
 
-// rowOf names a queue for people: by when its messages are due, or how long they stay.
-func rowOf(q status.Queue, now time.Time) waitingRow {
+func rowOfDue(d status.Due, now time.Time) waitingRow {
+	r := waitingRow{What: stretch(d.From, d.To, now), When: cli.Ago(d.From, now), Messages: d.Messages, order: d.From.UnixMilli()}
+	switch {
+	case remarks.IsOverdue(d):
+		r.Wrong = now.Sub(d.From) >= time.Minute
+		r.When = "overdue, for " + cli.Age(d.From, now)
+	case !d.From.After(now):
+		r.When = "now"
+	}
+	return r
+}
+
+// rowOf names a queue for people: by how long messages stay there.
+func rowOf(q status.Queue) waitingRow {
 	r := waitingRow{Queue: q.Name, Messages: q.Messages}
 	switch {
-	case q.From != nil:
-		r.What, r.When, r.order = stretch(*q.From, *q.To, now), cli.Ago(*q.From, now), q.From.UnixMilli()
-		switch {
-		case !q.To.After(now):
-			r.Wrong = now.Sub(*q.From) >= time.Minute
-			r.When = "overdue, for " + cli.Age(*q.From, now)
-		case !q.From.After(now):
-			r.When = "now"
-		}
 	case q.Intake:
 		r.What, r.When = "at once", "to a controller"
 	default:

@@ -18,21 +18,20 @@ import (
 	"github.com/delayer-go/delayer/status"
 )
 
-// slotOf is a queue of messages due from a time after asked on.
-func slotOf(name string, from, width time.Duration, n int) status.Queue {
-	begin, end := asked.Add(from), asked.Add(from+width)
-	return status.Queue{Name: name, Messages: n, From: &begin, To: &end}
+// dueIn is what is due from a time after asked on.
+func dueIn(from, width time.Duration, n int) status.Due {
+	return status.Due{From: asked.Add(from), To: asked.Add(from + width), Messages: n}
 }
 
-// slots is a status of a wheel of slots, with what is in front of a controller.
+// slots is a status of a wheel of slots, with a bundle that no controller has read.
 func slots() status.Status {
 	return status.Status{Time: asked, Prefix: "p", Waiting: ptr(1021), Unroutable: &status.Queue{Name: "p.unroutable"}, Backends: []status.Backend{{
-		Name: "controller", Configured: true, Waiting: ptr(1021), Controllers: ptr(1), Held: ptr(8),
-		Queues: []status.Queue{
-			{Name: "p.intake", Intake: true, Messages: 1}, slotOf("p.20m.1", 20*time.Minute, 20*time.Minute, 1000),
-			slotOf("p.4s.2", 4*time.Second, 4*time.Second, 17), slotOf("p.4s.3", 8*time.Second, 4*time.Second, 0), slotOf("p.1m.4", -5*time.Minute, time.Minute, 3),
+		Name: "controller", Configured: true, Waiting: ptr(1021), Controllers: ptr(1), Held: ptr(8), Unread: ptr(1),
+		Queues: []status.Queue{{Name: "p.log", Intake: true, Messages: 1, Bundles: true}, {Name: "p.slot", Messages: 5, Bundles: true}},
+		Due: []status.Due{
+			{From: asked.Add(-5 * time.Minute), To: asked.Add(-4 * time.Minute), Messages: 3, Overdue: 3},
+			dueIn(4*time.Second, time.Millisecond, 12), dueIn(8*time.Second, 4*time.Second, 5), dueIn(20*time.Minute, 20*time.Minute, 1000),
 		},
-		Due: []status.Due{{From: asked.Add(4 * time.Second), To: asked.Add(8 * time.Second), Messages: 17}},
 	}}}
 }
 
@@ -40,18 +39,22 @@ func TestWaiting(t *testing.T) {
 	w := newSite(t, slots(), "")
 	text := w.body("/page/waiting")
 	for _, want := range []string{
-		"1,021 messages in 4 of 5 queues", "14:20 to 14:40 in 20m 0s", "p.20m.1", "1,000", "14:00:34 in 4s",
-		"overdue, for 5m 0s", "in 4s", "with controllers", "Messages of this backend have no tickets", "Waiting",
+		"at least 1,021 messages. The controller that leads counts them", "14:20 to 14:41 in 20m 0s", "1,000", "14:00:34 to 14:00:42 in 4s", "17",
+		"overdue, for 5m 0s", "messages, at least", "not read by a controller yet", "Messages of this backend have no tickets", "Waiting",
 	} {
 		assert.Contains(t, plain(text), want)
 	}
-	assert.NotContains(t, text, "p.4s.3", "it is empty")
+	assert.NotContains(t, text, "p.slot", "it has bundles")
+	assert.NotContains(t, text, "with controllers", "they are counted")
 
 	var order []string
 	for _, r := range waitingOf(look{figures{Status: slots()}, reply{Known: true}}).Parts[0].Rows {
 		order = append(order, plain(string(r.What)))
 	}
-	assert.Equal(t, []string{"at once", "13:55", "14:00:34", "14:20 to 14:40"}, order)
+	assert.Equal(t, []string{"in bundles", "13:55:30 to 13:56:30", "14:00:34 to 14:00:42", "14:20 to 14:41"}, order)
+	unknown := slots()
+	unknown.Waiting, unknown.Backends[0].Waiting, unknown.Backends[0].Due = nil, nil, nil
+	assert.Contains(t, plain(newSite(t, unknown, "").body("/page/waiting")), "How many wait is not known: the overview says why.")
 }
 
 var tag = regexp.MustCompile(`<[^>]*>`)
@@ -65,12 +68,12 @@ func TestNextFact(t *testing.T) {
 	ladder := func(n int) status.Status {
 		return status.Status{Time: asked, Backends: []status.Backend{{Waiting: &n, Queues: []status.Queue{{Wait: 4000, Messages: n}, {Wait: 1000}, {Wait: 2000, Messages: n}}}}}
 	}
-	overdue := slots()
-	overdue.Backends[0].Due[0].From = asked.Add(-time.Second)
+	next, overdue := slots(), slots()
+	next.Backends[0].Due = next.Backends[0].Due[1:]
 	unknown := status.Status{Backends: []status.Backend{{Name: "plugin"}}}
 	for want, s := range map[string]status.Status{
 		"≤ 2s, then one leaves its queue, and may wait in another": ladder(3), "–, nothing waits": ladder(0),
-		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC, or soon after": slots(), "now, until 14:00:38 UTC": overdue,
+		"–, the queues do not tell": unknown, "in 4s, at 14:00:34 UTC": next, "now, until 13:56:30 UTC": overdue,
 	} {
 		got := nextFact(s)
 		assert.Equal(t, want, plain(fmt.Sprint(got.Value, ", ", got.Note)))
@@ -80,7 +83,7 @@ func TestNextFact(t *testing.T) {
 // TestOverview_Fine: what the page says is fine is so.
 func TestOverview_Fine(t *testing.T) {
 	s := slots()
-	s.Backends[0].Queues = nil
+	s.Backends[0].Queues, s.Backends[0].Due, s.Backends[0].Unread = nil, []status.Due{}, ptr(0)
 	w := newSite(t, s, "")
 	assert.NotContains(t, w.body("/"), "✓", "messages to orders could not be passed on")
 	assert.Contains(t, w.body("/"), "8 messages published to")

@@ -49,6 +49,9 @@ func Of(s status.Status) (list []Remark) {
 			"until they are delivered", cli.Shown(s.Others[0].Name))
 	}
 	for _, one := range s.Backends {
+		for _, text := range counting(one, s.Time) {
+			say("%s: %s", one.Name, text)
+		}
 		missing := slices.DeleteFunc(slices.Clone(one.Missing), func(name string) bool { return name == objects.Feature })
 		if len(missing) < len(one.Missing) {
 			off := objects.Lacking()
@@ -83,6 +86,62 @@ func Of(s status.Status) (list []Remark) {
 	}
 	return list
 }
+
+// About is what to say before the number of messages that wait, where that is not exact.
+func About(b status.Backend) string {
+	fewer, more := b.Changes > 0, b.Unread != nil && *b.Unread > 0
+	switch {
+	case b.Inexact, fewer && more:
+		return "about "
+	case fewer:
+		return "at most "
+	case more:
+		return "at least "
+	}
+	return ""
+}
+
+// counting has a sentence for each reason why the number of messages that wait is not exact, or old.
+func counting(b status.Backend, now time.Time) (list []string) {
+	if b.Unread != nil && *b.Unread > 0 {
+		list = append(list, fmt.Sprintf("%s not read by a controller yet: each has one message, or up to some hundred", cli.Count(*b.Unread, "bundle")))
+	}
+	if b.Changes > 0 {
+		list = append(list, fmt.Sprintf("%s in slots for messages that wait there: up to as many are cancelled, or due later", cli.Count(b.Changes, "change")))
+	}
+	if b.Inexact {
+		list = append(list, "a controller was lost while it wrote to a slot: the number of messages is about right until that is read")
+	}
+	if b.Counted != nil && (b.Stale(now) || *b.Controllers == 0) {
+		list = append(list, fmt.Sprintf("counted %s ago, and not since: a controller counts once a minute at least", cli.Age(*b.Counted, now)))
+	}
+	return list
+}
+
+// Dues are those of a backend, with what is due within a minute in one, and what is overdue.
+func Dues(b status.Backend) (list []status.Due) {
+	for _, d := range b.Due {
+		if n := len(list); n > 0 {
+			last := &list[n-1]
+			end := d.To
+			if last.To.After(end) {
+				end = last.To
+			}
+			over := IsOverdue(*last)
+			if over == IsOverdue(d) && (over || end.Sub(last.From) <= time.Minute) {
+				last.To = end
+				last.Messages += d.Messages
+				last.Overdue += d.Overdue
+				continue
+			}
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// IsOverdue reports whether all of these messages are overdue.
+func IsOverdue(d status.Due) bool { return d.Overdue == d.Messages }
 
 // Unknowns has a sentence for each reason why something is not known.
 func Unknowns(s status.Status) (list []string) {

@@ -156,10 +156,20 @@ func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 }
 
 func byState(s status.Status) map[string]int {
+	unknown := false
 	sums := map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}
 	for _, b := range s.Backends {
-		if n, _ := b.Overdue(s.Time); n != nil {
+		if n, _ := b.Overdue(); n != nil {
 			sums["overdue"] += *n // of those that wait
+		}
+		if b.Unread != nil { // slots, whose queues hold bundles
+			sums["intake"] += *b.Unread
+			if b.Waiting == nil {
+				unknown = true
+			} else {
+				sums["waiting"] += *b.Waiting - *b.Unread
+			}
+			continue
 		}
 		for _, q := range b.Queues {
 			if q.Intake {
@@ -173,6 +183,9 @@ func byState(s status.Status) map[string]int {
 		if q != nil {
 			sums[state] = q.Messages
 		}
+	}
+	if unknown { // 0 would say that nothing waits
+		delete(sums, "waiting")
 	}
 	return sums
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,7 +71,12 @@ func TestByState(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"waiting": 9, "intake": 3, "misrouted": 2, "unroutable": 1}, byState(found))
 	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
-	found.Time = time.Now()
-	found.Backends[0].Due = []status.Due{{To: found.Time.Add(-time.Second), Messages: 3}, {To: found.Time.Add(time.Second), Messages: 6}}
-	require.Equal(t, 3, byState(found)["overdue"])
+	waiting, unread := 700, 2
+	found.Backends = append(found.Backends, status.Backend{
+		Queues: []status.Queue{{Name: "p.controller.log", Intake: true, Bundles: true, Messages: 2}, {Name: "p.controller.slot.4s.01", Bundles: true, Messages: 3}},
+		Due:    []status.Due{{Messages: 3, Overdue: 3}, {Messages: 695}}, Waiting: &waiting, Unread: &unread,
+	})
+	require.Equal(t, map[string]int{"waiting": 707, "intake": 5, "misrouted": 2, "unroutable": 1, "overdue": 3}, byState(found))
+	found.Backends[1].Waiting, found.Backends[1].Due = nil, nil
+	require.Equal(t, map[string]int{"intake": 5, "misrouted": 2, "unroutable": 1}, byState(found), "how many wait is not known")
 }

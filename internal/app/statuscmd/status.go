@@ -168,7 +168,7 @@ var numbers = map[string]func(status.Status) (n int, ok bool){
 		return overBackends(s, func(b status.Backend) *int { return b.Controllers })
 	},
 	"overdue": func(s status.Status) (int, bool) {
-		return overBackends(s, func(b status.Backend) *int { n, _ := b.Overdue(s.Time); return n })
+		return overBackends(s, func(b status.Backend) *int { n, _ := b.Overdue(); return n })
 	},
 	"missing": func(s status.Status) (int, bool) {
 		n, ok := overBackends(s, func(b status.Backend) *int { n := len(b.Missing); return &n })

@@ -38,15 +38,11 @@ func title(b status.Backend) string {
 	if b.Waiting == nil {
 		return title + ": how many messages wait is not known"
 	}
-	most := ""
-	if b.Due != nil && *b.Waiting > 0 { // slots, where messages can be cancelled
-		most = "at most "
-	}
-	title += fmt.Sprintf(": %s%d messages wait", most, *b.Waiting)
+	title += fmt.Sprintf(": %s%d messages wait", remarks.About(b), *b.Waiting)
 	if *b.Waiting == 1 {
 		title = strings.TrimSuffix(title, "s wait") + " waits"
 	}
-	if len(b.Queues) > 0 {
+	if len(b.Queues) > 0 && b.Unread == nil {
 		filled := 0
 		for _, q := range b.Queues {
 			if q.Messages > 0 {
@@ -68,26 +64,22 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 		}
 		most = max(most, q.Messages)
 	}
-	head, wait := "WAIT", 7
-	if one.Due != nil {
-		head = "DUE"
-	}
-	for _, q := range list {
-		wait = max(wait, len(v.leaves(q)))
-	}
 	rows := make([]barred, len(list))
+	if one.Unread != nil {
+		for i, q := range list {
+			rows[i] = barred{[]string{cli.Shown(q.Name)}, q.Messages}
+		}
+		v.bars(b, []string{"QUEUE"}, "BUNDLES", most, rows)
+		return
+	}
+	wait := 7
+	for _, q := range list {
+		wait = max(wait, len(remarks.Wait(q)))
+	}
 	for i, q := range list {
-		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(v.leaves(q), wait)}, q.Messages}
+		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(remarks.Wait(q), wait)}, q.Messages}
 	}
-	v.bars(b, []string{"QUEUE", rightAligned(head, wait)}, most, rows)
-}
-
-// leaves is when messages leave a queue: of a slot, when they are due; otherwise, after how long.
-func (v view) leaves(q status.Queue) string {
-	if q.From != nil {
-		return cli.Stretch(*q.From, *q.To, v.now)
-	}
-	return remarks.Wait(q)
+	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, "MESSAGES", most, rows)
 }
 
 func (v view) controllers(b *strings.Builder, one status.Backend) {
@@ -100,7 +92,11 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
-		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, "message"))
+		what := "message"
+		if one.Unread != nil {
+			what = "bundle"
+		}
+		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, what))
 		t := cli.NewTable("CONTROLLER", "DOES", "SINCE", "USER", rightAligned("HOLDS", 10))
 		for _, c := range one.Each {
 			since := "-"
@@ -165,19 +161,16 @@ func line(s status.Status) string {
 // one row.
 func (v view) due(b *strings.Builder, one status.Backend) {
 	var rows []barred
-	if n, since := one.Overdue(v.now); *n > 0 {
-		rows = append(rows, barred{[]string{"overdue, for " + cli.Age(since, v.now)}, *n})
-	}
-	for _, d := range one.Due {
-		if d.To.After(v.now) {
-			rows = append(rows, barred{[]string{cli.Stretch(d.From, d.To, v.now)}, d.Messages})
-		}
-	}
 	most := 0
-	for _, r := range rows {
-		most = max(most, r.messages)
+	for _, d := range remarks.Dues(one) {
+		when := cli.Stretch(d.From, d.To, v.now)
+		if remarks.IsOverdue(d) {
+			when = "overdue, for " + cli.Age(d.From, v.now)
+		}
+		rows = append(rows, barred{[]string{when}, d.Messages})
+		most = max(most, d.Messages)
 	}
-	v.bars(b, []string{"DUE"}, most, rows)
+	v.bars(b, []string{"DUE"}, "MESSAGES", most, rows)
 }
 
 type view struct {
@@ -193,7 +186,7 @@ type barred struct {
 }
 
 // bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
-func (v view) bars(b *strings.Builder, head []string, most int, rows []barred) {
+func (v view) bars(b *strings.Builder, head []string, what string, most int, rows []barred) {
 	if len(rows) == 0 {
 		return
 	}
@@ -206,7 +199,7 @@ func (v view) bars(b *strings.Builder, head []string, most int, rows []barred) {
 		}
 		room -= widest + gap
 	}
-	t := cli.NewTable(append(head, rightAligned("MESSAGES", number), "")...)
+	t := cli.NewTable(append(head, rightAligned(what, number), "")...)
 	for _, r := range rows {
 		length := r.messages * max(room, least) / max(most, 1)
 		if r.messages > 0 {

@@ -102,17 +102,23 @@ not known: what waits in the plugin: it is in no queue
 	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 bindings=4 missing=1", line(s))
 }
 
-// TestPage_Slots: with all queues, those of slots say when they are due.
+// TestPage_Slots: what is in the queues of slots are bundles.
 func TestPage_Slots(t *testing.T) {
-	noon := time.Date(2026, 12, 22, 12, 0, 0, 0, time.UTC)
-	later := noon.Add(20 * time.Minute)
-	one := status.Backend{Due: []status.Due{}, Queues: []status.Queue{{Name: "intake", Intake: true}, {Name: "q", Messages: 1, From: &noon, To: &later}}}
+	one := status.Backend{
+		Unread: new(int), Controllers: new(int), Held: new(int),
+		Queues: []status.Queue{{Name: "log", Intake: true, Bundles: true}, {Name: "slot", Messages: 1, Bundles: true}},
+	}
 	var b strings.Builder
-	view{width: 50, all: true, now: noon}.queues(&b, one)
-	require.Equal(t, `QUEUE              DUE    MESSAGES  
-intake               -           0  
-q       12:00 to 12:20           1  #############
-`, b.String())
+	v := view{width: 50, all: true}
+	v.queues(&b, one)
+	*one.Controllers, *one.Held = 2, 1
+	v.controllers(&b, one)
+	require.Equal(t, `QUEUE     BUNDLES  
+log             0  
+slot            1  ##############################
+2 controllers at work, 1 bundle held
+`, b.String()[:strings.Index(b.String(), "CONTROLLER")])
+	require.Equal(t, " (also under this prefix): how many messages wait is not known", title(one))
 }
 
 // TestPage_Due: what waits by when it is due.
@@ -123,15 +129,18 @@ func TestPage_Due(t *testing.T) {
 		return status.Due{From: from, To: from.Add(width), Messages: n}
 	}
 	waiting := 1000
-	one := status.Backend{Waiting: &waiting, Due: []status.Due{
-		at(12, 22, 11, 57, 2*time.Second, 1), at(12, 22, 11, 59, 2*time.Second, 2), at(12, 22, 12, 0, time.Minute, 100), at(12, 22, 12, 40, 20*time.Minute, 10),
+	one := status.Backend{Waiting: &waiting, Unread: new(int), Queues: []status.Queue{{Messages: 3}}, Due: []status.Due{
+		at(12, 22, 11, 57, 2*time.Second, 1), at(12, 22, 11, 59, 2*time.Second, 2), at(12, 22, 12, 0, 4*time.Second, 90), at(12, 22, 12, 0, 54300*time.Millisecond, 10),
+		at(12, 22, 12, 1, 31500*time.Millisecond, 10), at(12, 22, 12, 40, 19*time.Minute+30*time.Second, 10),
 		at(12, 22, 22, 0, 2*time.Hour, 10), at(12, 24, 0, 0, 12*time.Hour, 10), at(12, 31, 12, 0, 12*time.Hour, 20), at(13, 2, 0, 0, 12*time.Hour, 20),
 	}}
+	one.Due[0].Overdue, one.Due[1].Overdue, one.Due[2].Overdue = 1, 2, 1
 	var b strings.Builder
 	view{width: 60, now: now}.due(&b, one)
 	require.Equal(t, `DUE                                 MESSAGES  
 overdue, for 3m 5s                         3  #
-12:00                                    100  #############
+12:00:00 to 12:00:55                     100  #############
+12:01:00 to 12:01:32                      10  #
 12:40 to 13:00                            10  #
 22:00 to Dec 23 00:00                     10  #
 Dec 24 00:00 to 12:00                     10  #
@@ -141,13 +150,17 @@ Jan 2 2027 00:00 to 12:00                 20  ##
 	b.Reset()
 	view{width: 60, now: now}.due(&b, status.Backend{Due: []status.Due{}})
 	require.Empty(t, b.String())
-	require.Equal(t, " (also under this prefix): at most 1000 messages wait", title(one), "some may have been cancelled")
-	waiting = 1
+	require.Equal(t, " (also under this prefix): 1000 messages wait", title(one))
+	waiting, one.Changes = 1, 1
 	require.Equal(t, " (also under this prefix): at most 1 message waits", title(one))
-	waiting = 0
-	require.Equal(t, " (also under this prefix): 0 messages wait", title(one))
-	require.Equal(t, "Dec 24 01:00 to 13:00", cli.Stretch(one.Due[5].From, one.Due[5].To, now.In(time.FixedZone("CET", 3600))))
-	require.Equal(t, "12:00:05", cli.Stretch(now, now.Add(4*time.Second), now))
+	*one.Unread = 1
+	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
+	one.Changes = 0
+	require.Equal(t, " (also under this prefix): at least 1 message waits", title(one))
+	*one.Unread, one.Inexact = 0, true
+	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
+	require.Equal(t, "Dec 24 01:00 to 13:00", cli.Stretch(one.Due[7].From, one.Due[7].To, now.In(time.FixedZone("CET", 3600))))
+	require.Equal(t, "12:00:05", cli.Stretch(now, now.Add(time.Millisecond), now))
 	midnight := now.Truncate(24 * time.Hour)
 	require.Equal(t, "Dec 21 23:40 to Dec 22 00:00", cli.Stretch(midnight.Add(-20*time.Minute), midnight, now))
 }

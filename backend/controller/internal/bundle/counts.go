@@ -44,7 +44,7 @@ type Count struct {
 	Bundles  int  // also those of marks
 	Messages int  // that are not delivered or dropped yet. One that was published twice counts twice
 	Changes  int  // to messages that have not been met: how many of those will be dropped, or moved, is not known
-	Exact    bool // otherwise, there may be more messages: an earlier leader was lost before it could count them
+	Exact    bool // otherwise Messages is about right: an earlier leader was lost before it could count them
 
 	First, Last brokertime.Due // the due times of the first and of the last message; 0: not known, or none
 }

@@ -1,0 +1,91 @@
+package controller
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/leader"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+)
+
+// Counts tell what waits with [Slots], whose queues hold bundles of messages. The controller that
+// leads writes them to a queue that keeps the last ones, within a second of a change.
+type Counts struct {
+	At    time.Time // when they were right, by the broker's clock; zero: the controller did not know
+	Held  Count     // what the controller had read, and no slot had yet
+	Turns []Turn    // what slots held, in the order of their times
+}
+
+// A Turn is the time for which a slot serves: from Begin, before End.
+type Turn struct {
+	Begin, End time.Time
+	Count
+}
+
+// A Count is how much is in some bundles.
+type Count struct {
+	Bundles  int
+	Messages int // that are not delivered yet
+	// Changes are Cancels and Postpones whose messages no controller has met yet: up to as many of
+	// Messages will be dropped, or are due later.
+	Changes int
+	// Exact: otherwise Messages is about right. A controller was lost while it wrote to the slot.
+	Exact bool
+	// First and Last are the due times of the first and of the last message; zero: not known, or
+	// there is none.
+	First, Last time.Time
+}
+
+// ReadCounts reads the body of the message in that queue, whose role is [topology.Counts]. It asks
+// no broker. An error is ErrConfig, or says why the body cannot be read.
+func ReadCounts(cfg Config, body []byte) (Counts, error) {
+	_, _, err := newShape(cfg)
+	if err != nil {
+		return Counts{}, err
+	}
+	read, err := bundle.ReadCounts(body)
+	if err != nil {
+		return Counts{}, err
+	}
+	counts, rings := Counts{At: timeOf(read.At), Held: countOf(read.Held)}, leader.Default()
+	for _, t := range read.Turns {
+		const mostTurns = 1 << 34 // beyond all times, and before an overflow
+		if t.Turn.Level >= len(rings) || t.Turn.Number < 0 || t.Turn.Number > mostTurns {
+			return Counts{}, errors.New("it tells of slots that this configuration does not have")
+		}
+		width := rings[t.Turn.Level].Width
+		begin := time.UnixMilli(t.Turn.Number * width.Milliseconds()).UTC()
+		counts.Turns = append(counts.Turns, Turn{Begin: begin, End: begin.Add(width), Count: countOf(t.Count)})
+	}
+	slices.SortStableFunc(counts.Turns, func(a, b Turn) int { return a.Begin.Compare(b.Begin) })
+	return counts, nil
+}
+
+func countOf(c bundle.Count) Count {
+	return Count{
+		Bundles: c.Bundles, Messages: c.Messages, Changes: c.Changes, Exact: c.Exact,
+		First: timeOf(c.First), Last: timeOf(c.Last),
+	}
+}
+
+func timeOf(d brokertime.Due) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return d.Time().UTC()
+}
+
+// Total is the sum of all, without times.
+func (c Counts) Total() Count {
+	sum := c.Held
+	sum.First, sum.Last = time.Time{}, time.Time{}
+	for _, t := range c.Turns {
+		sum.Bundles += t.Bundles
+		sum.Messages += t.Messages
+		sum.Changes += t.Changes
+		sum.Exact = sum.Exact && t.Exact
+	}
+	return sum
+}

@@ -1,0 +1,112 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+)
+
+// A Due is how many messages are due between two times.
+type Due struct {
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"` // not included
+	Messages int       `json:"messages"`
+	Overdue  int       `json:"overdue"` // of these, at least
+}
+
+const (
+	// stale is how old counts may be: a controller writes them once a minute at least.
+	stale = 2 * time.Minute
+	// overdueAfter is how late a message may be that nobody needs to know of.
+	overdueAfter = 5 * time.Second
+)
+
+// Stale reports whether a controller should have counted again since.
+func (b Backend) Stale(now time.Time) bool { return b.Counted != nil && now.Sub(*b.Counted) > stale }
+
+// Overdue returns how many messages should have been delivered for some seconds, at least, and when
+// the first of them was due. n is nil if the queues do not tell.
+func (b Backend) Overdue() (n *int, since time.Time) {
+	if b.Due == nil {
+		return nil, since
+	}
+	n = new(int)
+	for _, d := range b.Due {
+		if d.Overdue > 0 && (*n == 0 || d.From.Before(since)) {
+			since = d.From
+		}
+		*n += d.Overdue
+	}
+	return n, since
+}
+
+// readCounts adds what the leader of slots has counted. Without that it is not known what waits.
+func (r *Reader) readCounts(ctx context.Context, s *Status, p part, b *Backend) error {
+	body, err := objects.Of(r.conn.Control(), p.name).Last(ctx, p.counts)
+	if errors.Is(err, delayer.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	var counts controller.Counts
+	switch {
+	case err == nil && body == nil:
+		err = errors.New("no controller has counted it yet, or many look at once")
+	case err == nil:
+		counts, err = p.read(body)
+	}
+	if err == nil {
+		b.count(counts, s.Time)
+	} else if *b.Waiting > 0 || *b.Controllers > 0 { // otherwise there is nothing to count
+		s.unknown("how many messages wait in slots", err)
+		b.Waiting = nil
+	}
+	return nil
+}
+
+// count takes over what a leader has counted. now is the broker's time.
+func (b *Backend) count(c controller.Counts, now time.Time) {
+	if *b.Controllers == 0 { // what the last one had read has gone back
+		*b.Unread = max(0, *b.Unread-c.Held.Bundles)
+	}
+	total := c.Total()
+	*b.Waiting = total.Messages + *b.Unread
+	b.Changes, b.Inexact = total.Changes, !total.Exact
+	if !c.At.IsZero() {
+		b.Counted = &c.At
+	}
+	if *b.Controllers > 0 && b.Counted != nil && !b.Stale(now) && c.At.Before(now) {
+		now = c.At // what was due since is delivered
+	}
+	b.Due = dueTimes(c, now)
+}
+
+// dueTimes returns what is due when, in order.
+func dueTimes(c controller.Counts, now time.Time) []Due {
+	list := []Due{}
+	add := func(n controller.Count, d Due) {
+		if d.Messages = n.Messages; d.Messages == 0 {
+			return
+		}
+		if !n.First.IsZero() {
+			d.From, d.To = n.First, n.Last.Add(time.Millisecond)
+		}
+		switch over := now.Add(-overdueAfter); {
+		case !d.To.After(over):
+			d.Overdue = d.Messages
+		case d.From.Before(over):
+			d.Overdue = 1 // the first
+		}
+		list = append(list, d)
+	}
+	add(c.Held, Due{From: now, To: now.Add(time.Millisecond)})
+	for _, t := range c.Turns {
+		add(t.Count, Due{From: t.Begin, To: t.End})
+	}
+	slices.SortStableFunc(list, func(a, b Due) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
+	return list
+}
