@@ -73,7 +73,15 @@ func (b *Backend) count(c controller.Counts, now time.Time) {
 	if *b.Controllers == 0 { // what the last one had read has gone back
 		*b.Unread = max(0, *b.Unread-c.Held.Bundles)
 	}
-	total := c.Total()
+	total, inSlots := c.Total(), 0
+	for _, q := range b.Queues {
+		if !q.Intake {
+			inSlots += q.Messages
+		}
+	}
+	if !total.Exact {
+		total.Messages = max(total.Messages, inSlots) // a bundle has one at least
+	}
 	*b.Waiting = total.Messages + *b.Unread
 	b.Changes, b.Inexact = total.Changes, !total.Exact
 	if !c.At.IsZero() {

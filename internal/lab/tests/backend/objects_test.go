@@ -84,6 +84,41 @@ func TestRemove_RefusesWhatIsInUse(t *testing.T) {
 	require.NoError(t, backend.Remove(within(t), cfg, false), "nothing is left")
 }
 
+// TestRemove_Slots: the log of a prefix at rest has a bundle without messages. How many are in others
+// is known, though no controller is at work.
+func TestRemove_Slots(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Backend = "controller"
+	d, err := backend.Open(within(t), cfg)
+	require.NoError(t, err)
+	ch, queue := channel(t), rabbittest.Prefix(t)
+	arrived := consume(t, ch, queue)
+	const soon = 5
+	for range soon {
+		require.NoError(t, d.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{}))
+	}
+	for range soon {
+		<-arrived
+	}
+	require.NoError(t, d.Close())
+	use, err := backend.InUse(within(t), cfg)
+	require.NoError(t, err)
+	require.Empty(t, use, "all have arrived")
+
+	cfg.Controller.Run = delayer.Off
+	d, err = backend.Open(within(t), cfg)
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, d.Publish(within(t), "", queue, time.Hour, amqp091.Publishing{}))
+	}
+	require.NoError(t, d.Close())
+	err = backend.Remove(within(t), cfg, false)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "messages: 3, in "+cfg.Prefix+".controller.log (3)")
+	require.NoError(t, backend.Remove(within(t), cfg, true))
+}
+
 // TestStatus shows what each backend keeps where. Of two processes with slots one leads and one
 // stands by.
 func TestStatus(t *testing.T) {
@@ -127,8 +162,16 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, []status.Queue{{Name: queue, Consumers: 1}}, s.Parked)
 		require.Empty(t, s.Backends[0].Missing)
 		require.NotEmpty(t, s.Broker.Version)
+		require.Equal(t, 0, *s.Backends[0].Unread)
+		require.WithinDuration(t, time.Now(), *s.Backends[0].Counted, 3*time.Minute)
+		due := 0
+		for _, d := range s.Backends[0].Due {
+			require.WithinRange(t, d.From, time.Now().Add(59*time.Minute), time.Now().Add(time.Hour))
+			due += d.Messages
+		}
+		require.Equal(t, 3, due)
 		for _, q := range s.Backends[0].Queues {
-			require.Equal(t, q.Intake, q.From == nil, "%s is a slot, or the intake", q.Name)
+			require.True(t, q.Bundles, q.Name)
 		}
 	}
 	if b.Management() == "" {
