@@ -103,7 +103,8 @@ func (l *Leader) sent(e Sent) {
 			l.finish(it.parcels[0].parcel)
 			return
 		}
-		l.afterwards(l.now.Mono+firstRefused, func() { l.do(Keep{it}) })
+		it.overdue = l.now.Mono
+		l.unkept = append(l.unkept, it)
 		return
 	}
 	d := it.dest
@@ -131,6 +132,17 @@ func (l *Leader) sent(e Sent) {
 	}
 }
 
+// keepAgain tries foreign bundles again that were refused.
+func (l *Leader) keepAgain() {
+	l.unkept = slices.DeleteFunc(l.unkept, func(it *Item) bool {
+		again := l.now.Mono-it.overdue >= firstRefused
+		if again {
+			l.do(Keep{it})
+		}
+		return again
+	})
+}
+
 // fail makes a destination pause.
 func (d *destination) fail(now Now) {
 	if now.Mono < d.until {
@@ -156,10 +168,6 @@ func (l *Leader) goOn(d *destination) {
 // tried then, and the others a while after. It is certain that it is delivered, so it has no ticket
 // any more.
 func (l *Leader) later(it *Item) {
-	if !l.now.Known {
-		l.afterwards(0, func() { l.later(it) })
-		return
-	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(it.ID)) // never fails
 	pause := max(it.dest.until-l.now.Mono, firstRefused)

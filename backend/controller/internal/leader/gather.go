@@ -53,10 +53,6 @@ const (
 
 // gather adds a record to the run of its slot.
 func (l *Leader) gather(it *Item) {
-	if !l.now.Known {
-		l.afterwards(0, func() { l.gather(it) })
-		return
-	}
 	t := l.targetOf(it)
 	r := l.runs[t]
 	if r == nil {

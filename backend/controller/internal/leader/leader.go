@@ -48,10 +48,11 @@ const (
 
 // A Leader is one tenure. The zero value is not ready: use [New].
 type Leader struct {
-	cfg   Config
-	rings Rings
-	now   Now
-	out   []Effect
+	cfg    Config
+	rings  Rings
+	now    Now
+	out    []Effect
+	events []Event // that wait until the broker's time is known, and the last snapshot
 
 	leading, over bool
 	began, leads  time.Duration // since when it is a candidate, and the leader
@@ -72,7 +73,7 @@ type Leader struct {
 	dropped map[key]time.Duration // in earlier turns: until when that is remembered
 	waiting heap
 	waits   []*Item // due, and not certain yet, in the order in which they were due
-	tasks   []task
+	unkept  []*Item // foreign bundles that were refused
 	dests   map[string]*destination
 
 	runs    map[target]*run
@@ -127,7 +128,7 @@ func (l *Leader) Rests() bool {
 			return false
 		}
 	}
-	return l.Stats.Held+len(l.writes)+len(l.marks.sent)+len(l.peeks)+l.peeking+len(l.flushes)+len(l.tasks)+len(l.dests) == 0
+	return l.Stats.Held+len(l.writes)+len(l.marks.sent)+len(l.peeks)+l.peeking+len(l.flushes)+len(l.unkept)+len(l.dests)+len(l.events) == 0
 }
 
 // Step takes an event, and returns what is to be done, and when the next Tick is due at the latest.
@@ -139,25 +140,42 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	}
 	l.now = now
 	switch e := e.(type) {
-	case Delivered:
-		l.delivered(e)
-	case Written:
-		l.hear()
-		l.written(e)
-	case Sent:
-		l.hear()
-		l.sent(e)
-	case Released:
-		l.released(e.Queue)
-	case Kept:
-		l.hear()
-		l.known.writing = false
+	case Tick:
 	case Recalled:
 		l.recalled(e)
-	case Tick:
+	case Written, Sent, Kept:
+		l.hear()
+		l.events = append(l.events, e)
+	default:
+		l.events = append(l.events, e)
 	}
+	l.takeEvents()
 	next = l.tick()
 	return l.out, next
+}
+
+// takeEvents takes events in their order, once the broker's time is known, and the last snapshot.
+func (l *Leader) takeEvents() {
+	for len(l.events) > 0 && l.now.Known && l.known.asked == 0 && !l.over {
+		e := l.events[0]
+		if d, is := e.(Delivered); is && d.Queue == Log && !l.leading {
+			l.lead()
+			return
+		}
+		l.events = l.events[1:]
+		switch e := e.(type) {
+		case Delivered:
+			l.delivered(e)
+		case Written:
+			l.written(e)
+		case Sent:
+			l.sent(e)
+		case Released:
+			l.released(e.Queue)
+		case Kept:
+			l.known.writing = false
+		}
+	}
 }
 
 // Overfull is why a leader surrenders that holds more than Config.Memory. The next tenure is to
@@ -206,13 +224,6 @@ func (l *Leader) finish(p *parcel) {
 
 // delivered takes a bundle.
 func (l *Leader) delivered(d Delivered) {
-	if d.Queue == Log && !l.leading {
-		l.lead()
-	}
-	if l.known.asked > 0 {
-		l.known.early = append(l.known.early, d)
-		return
-	}
 	var s *slot
 	from := l.log
 	if d.Queue != Log {
@@ -272,8 +283,8 @@ func (l *Leader) lead() {
 
 // Describe tells what is in hand, for a test that expects nothing.
 func (l *Leader) Describe() string {
-	text := fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, runs %d, tasks %d, destinations %d",
-		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks)+l.peeking, len(l.flushes), len(l.tasks), len(l.dests))
+	text := fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, runs %d, destinations %d, events %d",
+		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks)+l.peeking, len(l.flushes), len(l.dests), len(l.events))
 	for _, s := range l.order {
 		text += fmt.Sprintf("\n%v, %v: in hand %d, kept %d, items %d, awaits %d, drained %v, peeked %v, releasing %v",
 			s.queue, s.turn, s.inHand, len(s.kept), s.items, len(s.awaits), s.drained, s.peeked, s.releasing)

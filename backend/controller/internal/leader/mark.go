@@ -60,7 +60,7 @@ func (l *Leader) writeMark() {
 		if l.marks.back.IsZero() || l.wantsMark() {
 			every = markTickets
 		}
-		if len(l.marks.sent) > 0 && l.now.Mono-l.marks.sent[0].mono > missedAfter {
+		if l.now.Known && len(l.marks.sent) > 0 && l.now.Mono-l.marks.sent[0].mono > missedAfter {
 			l.surrender("the log does not deliver")
 			return
 		}

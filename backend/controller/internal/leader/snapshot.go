@@ -17,7 +17,6 @@ type known struct {
 	partial   map[*parcel]bool // bundles of which some records are finished
 	inherited map[name]*bundle.Progress
 	asked     time.Duration // when the last snapshot was asked for; 0: it has come
-	early     []Delivered   // what came before it
 
 	changed  bool // since the last snapshot was written
 	finished int  // messages that were delivered since then
@@ -49,7 +48,7 @@ func newKnown(rings Rings) known {
 	return k
 }
 
-// recall asks for the snapshot of the leader before. Until it has come no bundle is taken.
+// recall asks for the snapshot of the leader before. Until it has come nothing else is done.
 func (l *Leader) recall() {
 	l.known.asked = max(l.now.Mono, 1)
 	l.do(Recall{})
@@ -77,11 +76,6 @@ func (l *Leader) recalled(e Recalled) {
 		for _, p := range e.Counts.Progress {
 			l.known.inherited[name{p.Writer, p.Number}] = &p
 		}
-	}
-	early := l.known.early
-	l.known.early = nil
-	for _, d := range early {
-		l.delivered(d)
 	}
 }
 
@@ -191,7 +185,7 @@ func (l *Leader) tellKnown() {
 	k := &l.known
 	since := l.now.Mono - k.wrote
 	switch {
-	case !l.leading || l.over || k.asked > 0 || k.writing:
+	case !l.leading || l.over || !l.now.Known || k.asked > 0 || k.writing:
 	case k.changed && (since >= knownEvery || k.finished >= progressEvery), since >= markIdle:
 		k.changed, k.finished, k.wrote, k.writing = false, 0, l.now.Mono, true
 		l.do(Snapshot{l.counts()})
@@ -200,10 +194,7 @@ func (l *Leader) tellKnown() {
 
 // counts are what is known.
 func (l *Leader) counts() *bundle.Counts {
-	c := &bundle.Counts{Tenure: l.cfg.Tenure}
-	if l.now.Known {
-		c.At = brokertime.Due(l.now.Clock.Earliest.UnixMilli())
-	}
+	c := &bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.now.Clock.Earliest.UnixMilli())}
 	hand := l.inHand()
 	c.Held = hand[Log]
 	c.Held.Bundles, c.Held.Exact = l.log.inHand, true

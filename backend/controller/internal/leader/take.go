@@ -108,10 +108,7 @@ func (it *Item) from() *source { return it.parcels[0].from }
 // nextPlace numbers the records of the log. Those of a later leader are higher: they begin with the
 // broker's time in µs.
 func (l *Leader) nextPlace() int64 {
-	l.place++
-	if l.now.Known {
-		l.place = max(l.place, l.now.Clock.Latest.UnixMicro())
-	}
+	l.place = max(l.place+1, l.now.Clock.Latest.UnixMicro())
 	return l.place
 }
 
@@ -144,10 +141,6 @@ func (n Now) reckon(left time.Duration) brokertime.Due {
 
 // takeMessage holds a message, or sends it to its slot.
 func (l *Leader) takeMessage(it *Item) {
-	if !l.now.Known {
-		l.afterwards(0, func() { l.takeMessage(it) })
-		return
-	}
 	if it.Due == 0 {
 		if it.own && it.Own != 0 {
 			it.Left = it.Own - l.now.Mono

@@ -47,7 +47,7 @@ func (l *Leader) tend() {
 	if l.over {
 		return
 	}
-	l.goOnTasks()
+	l.keepAgain()
 	l.openTurns()
 	l.peekSome()
 	for _, s := range l.order {
@@ -82,28 +82,6 @@ func (l *Leader) compare(was Now) {
 	}
 	if off := l.now.Clock.Earliest.Sub(was.Clock.Earliest) - passed; off < -setBack {
 		l.marks.back, l.marks.sent = time.Time{}, nil
-	}
-}
-
-// A task waits until the broker's time is known, and for a while.
-type task struct {
-	from time.Duration
-	do   func()
-}
-
-// afterwards goes on from a time on, once the broker's time is known.
-func (l *Leader) afterwards(from time.Duration, do func()) { l.tasks = append(l.tasks, task{from, do}) }
-
-// goOnTasks goes on with what waited for that.
-func (l *Leader) goOnTasks() {
-	all := l.tasks
-	l.tasks = nil
-	for _, t := range all {
-		if t.from > l.now.Mono {
-			l.tasks = append(l.tasks, t)
-		} else {
-			t.do()
-		}
 	}
 }
 
