@@ -35,7 +35,7 @@ type Observer struct {
 	// it.
 	Held func(HeldEvent)
 
-	// Round is called when a controller has sent a message to another waiting queue.
+	// Round is called when a controller of rounds has sent a message to another waiting queue.
 	Round func(RoundEvent)
 
 	// Delivered is called each time a controller has tried to send a message that is due to its
@@ -120,13 +120,13 @@ type MisroutedEvent struct {
 type HeldEvent struct {
 	Backend  string
 	Messages int // by so many messages; negative when they leave
-	Bytes    int // and so many bytes of bodies
+	Bytes    int // and so many bytes: of bodies, or with slots of whole messages
 }
 
-// A RoundEvent is a message that a controller has sent to another waiting queue.
+// A RoundEvent is a message that a controller of rounds has sent to another waiting queue.
 type RoundEvent struct {
 	Backend string
-	Wait    time.Duration // how long messages wait in that queue; of a slot, the time that it is for
+	Wait    time.Duration // how long messages wait in that queue
 }
 
 // A DeliveryEvent is one attempt of a controller to send a message that is due on.
