@@ -78,12 +78,12 @@ func BenchmarkCancel(b *testing.B) {
 // A pair is two controllers.
 type pair struct{ leads, other process }
 
-// startPair starts them, the second when the first consumes the intake. Those who were killed have
+// startPair starts them, the second when the first consumes the log. Those who were killed have
 // gone from there before: otherwise the second might lead.
 func startPair(b *testing.B, ch *amqp091.Channel, opts delayer.Options) (p pair) {
 	consumed := func(is bool) {
 		require.Eventually(b, func() bool {
-			q, err := ch.QueueDeclarePassive(opts.Prefix+".controller.intake", true, false, false, false, nil)
+			q, err := ch.QueueDeclarePassive(opts.Prefix+".controller.log", true, false, false, false, nil)
 			return err == nil && q.Consumers > 0 == is
 		}, patience, 10*time.Millisecond)
 	}
