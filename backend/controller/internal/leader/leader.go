@@ -21,7 +21,8 @@ import (
 type Config struct {
 	Rings  Rings
 	Tenure string // names this tenure, and no other ever
-	// Prefetch of the log, of a slot of the first ring, and of others: bundles in hand at a time.
+	// Prefetch of the log, of a slot of the first ring, and of others: bundles in hand at a time. By
+	// default those of slots are less if that of the log is.
 	PrefetchLog, Prefetch, PrefetchLong int
 	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
 	// surrenders for Overfull, unless PrefetchLog is LeastPrefetch or less.
@@ -106,7 +107,8 @@ type key struct {
 // New returns a leader. The log is consumed already. It leads when something comes from there.
 func New(cfg Config, now Now) *Leader {
 	cfg.PrefetchLog = cmp.Or(cfg.PrefetchLog, LogPrefetch)
-	cfg.Prefetch, cfg.PrefetchLong = cmp.Or(cfg.Prefetch, defaultPrefetch), cmp.Or(cfg.PrefetchLong, defaultPrefetchLong)
+	share := func(of int) int { return max(LeastPrefetch, of*cfg.PrefetchLog/LogPrefetch) }
+	cfg.Prefetch, cfg.PrefetchLong = cmp.Or(cfg.Prefetch, share(defaultPrefetch)), cmp.Or(cfg.PrefetchLong, share(defaultPrefetchLong))
 	l := &Leader{
 		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now,
 		log: &source{queue: Log, acks: acks.New(1)}, slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
