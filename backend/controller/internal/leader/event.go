@@ -97,7 +97,7 @@ type (
 		Bundle *bundle.Bundle
 	}
 
-	// Deliver publishes a message to its destination, on the connection of the log.
+	// Deliver publishes a message to its destination.
 	Deliver struct{ Item *Item }
 
 	// Keep publishes what is not ours to the unroutable queue, as it came: Item.Raw.

@@ -1,6 +1,6 @@
-// Package logsim tries machines of internal/wheel against a model of a broker and of all that
-// can break around it, in simulated time. One goroutine and one seed: a run that fails can be run
-// again.
+// Package logsim tries the machines of packages leader and writer against a model of a broker and of
+// all that can break around it, in simulated time. One goroutine and one seed: a run that fails can
+// be run again.
 //
 // A run has users at some processes who publish, cancel and postpone; each process is a candidate
 // for the lead as well. Faults come and go. Then all is healed, what was due is awaited, and the

@@ -79,8 +79,8 @@ func (c *clock) wait(ctx context.Context) leader.Now {
 }
 
 const (
-	// briefly is how long a message waits for the broker's time before it goes to the intake, and
-	// another within notAgainFor of it not at all.
+	// briefly is how long a message waits for the broker's time before it is written without a due
+	// time, and another within notAgainFor of it not at all.
 	briefly     = time.Second
 	notAgainFor = 5 * time.Second
 )
