@@ -32,8 +32,8 @@
 // controllers stand by. docs/wheel.md tells how, and what may be late; docs/clocks.md what happens
 // when a clock is set.
 //
-// A message may arrive twice if the leader dies, loses a channel or is stopped after it has delivered
-// the message, and before it has stored that, within a second.
+// A message may arrive twice if the leader dies, loses a channel or is stopped within the second in
+// which it has delivered the message and not yet stored that.
 //
 // # Tickets
 //
@@ -49,9 +49,9 @@
 //
 // A controller holds messages with their bodies and headers in memory. With rounds these are up to
 // 9,216 messages. With slots they are what is due within some seconds, and what was published in
-// the last half a second. If that is more than [Config].Memory, the leader gives up its tenure, and
-// consumes the log with a quarter of the bundles in hand, at the least 4. A Delayer needs several
-// times as much memory for what it has just read and written. For messages of many megabytes another
+// the last half a second. If that is more than [Config].Memory, the leader begins anew, with a
+// quarter of the bundles of the log in hand, but never fewer than 4. A Delayer needs several times
+// as much memory for what it has just read and written. For messages of many megabytes another
 // backend is better suited.
 //
 // # Guarantees
@@ -72,9 +72,9 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes. Excepted are the first seconds of a
-// process, until it knows the broker's time to 20 ms, what is published beside messages larger than
-// any that the broker is known to take, and destinations that refuse messages.
+// (Limits.Ordered) until a process or the broker crashes. Exceptions are the first seconds of a
+// process, until it knows the broker's time to 20 ms, messages beside one that is larger than any
+// that the broker is known to take, and destinations that refuse messages.
 //
 // # Clocks of rounds
 //
@@ -161,8 +161,8 @@ type Config struct {
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
 	// Memory is how many bytes of messages a controller of slots holds, headers included, at least
-	// 1 MiB. If there are more it begins anew, with fewer bundles in hand, at the least 4: so what
-	// comes from slots, and very large messages, may be more. Default: 64 MiB.
+	// 1 MiB. If there are more, it begins anew with fewer bundles of the log in hand, but never fewer
+	// than 4. What comes from slots, and very large messages, may therefore be more. Default: 64 MiB.
 	Memory int `yaml:"memory"`
 }
 
