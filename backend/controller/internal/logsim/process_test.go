@@ -347,7 +347,7 @@ func (t *tenure) do(e leader.Effect) {
 		wrote := t.w.now
 		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) {
 			t.flying[e.To]--
-			t.late[e.ID] = t.w.now-wrote > 5*time.Second
+			t.late[e.ID] = t.w.now-wrote > 5200*time.Millisecond
 			t.feed(leader.Written{ID: e.ID, Outcome: o})
 		})
 	case leader.Deliver:
