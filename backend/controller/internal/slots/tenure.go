@@ -123,7 +123,7 @@ func (t *tenure) step(e leader.Event) {
 			t.do(e)
 		}
 	}
-	t.weigh()
+	t.weigh(t.leader.Stats)
 	if t.ctx.Err() == nil {
 		t.tick.Reset(max(next-now.Mono, 0))
 	}
@@ -283,8 +283,7 @@ func (t *tenure) writeNow(e leader.Write) {
 
 // weigh tells the observer how much is held, and keeps the time well known while something is. The
 // caller holds mu.
-func (t *tenure) weigh() {
-	is := t.leader.Stats
+func (t *tenure) weigh(is leader.Stats) {
 	if is.Held > 0 {
 		t.clock.used()
 	}
@@ -333,6 +332,7 @@ func (t *tenure) close(abandon, written func()) {
 		t.do(leader.Release{Queue: q})
 	}
 	t.after(func() error { written(); return nil })
+	t.weigh(leader.Stats{}) // what is held goes back
 	t.mu.Unlock()
 	ended := make(chan struct{})
 	go func() { t.working.Wait(); close(ended) }()
