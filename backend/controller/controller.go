@@ -50,7 +50,7 @@
 // A controller holds messages with their bodies and headers in memory. With rounds these are up to
 // 9,216 messages. With slots they are what is due within some seconds, and what was published in
 // the last half a second. If that is more than [Config].Memory, the leader begins anew, with a
-// quarter of the bundles of the log in hand, but never fewer than 4. A Delayer needs several times
+// quarter of the bundles in hand, but never fewer than 4 of a queue. A Delayer needs several times
 // as much memory for what it has just read and written. For messages of many megabytes another
 // backend is better suited.
 //
@@ -161,8 +161,8 @@ type Config struct {
 	// one ([Serve], or `delayer serve`). Messages wait until one does.
 	Run delayer.Toggle `yaml:"run"`
 	// Memory is how many bytes of messages a controller of slots holds, headers included, at least
-	// 1 MiB. If there are more, it begins anew with fewer bundles of the log in hand, but never fewer
-	// than 4. What comes from slots, and very large messages, may therefore be more. Default: 64 MiB.
+	// 1 MiB. If there are more, it begins anew with fewer bundles in hand, but never fewer than 4 of a
+	// queue. Very large messages may therefore be more. Default: 64 MiB.
 	Memory int `yaml:"memory"`
 }
 
