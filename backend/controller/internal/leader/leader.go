@@ -200,7 +200,8 @@ type source struct {
 	inHand int           // bundles that are not finished
 	last   time.Duration // when one came, or was acknowledged
 
-	messages int // of them
+	messages int          // of them
+	hand     bundle.Count // of their records, when that was last counted
 }
 
 // A parcel is a bundle in hand. It is acknowledged when none of its records is left.

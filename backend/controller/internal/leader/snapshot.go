@@ -18,10 +18,11 @@ type known struct {
 	inherited map[name]*bundle.Progress
 	asked     time.Duration // when the last snapshot was asked for; 0: it has come
 
-	changed  bool // since the last snapshot was written
-	finished int  // messages that were delivered since then
-	wrote    time.Duration
-	writing  bool
+	last     bundle.Counts // the last counts,
+	counted  time.Duration // and when that was
+	changed  bool          // since then
+	finished int           // messages that were delivered since the last snapshot
+	writing  bool          // that is not stored yet
 }
 
 // A name is that of a bundle: each has one of its own.
@@ -31,7 +32,7 @@ type name struct {
 }
 
 const (
-	// knownEvery is how often a snapshot is written while something changes. It is written at once
+	// knownEvery is how often a snapshot is written while something changes. One is written at once
 	// when progressEvery messages were delivered whose bundles may be in hand: so many, and those
 	// that are being delivered, come twice if the leader is lost.
 	knownEvery    = time.Second
@@ -112,13 +113,13 @@ func (l *Leader) countWritten(w *write) {
 	case len(w.items) > 0:
 		c.Turn = w.turn
 		for _, it := range w.items {
-			include(&c.Count, it.Record)
+			include(&c.Count, &it.Record)
 		}
 	}
 }
 
 // include counts a record.
-func include(c *bundle.Count, r bundle.Record) {
+func include(c *bundle.Count, r *bundle.Record) {
 	if r.Kind != bundle.Message {
 		c.Changes++
 		return
@@ -155,7 +156,7 @@ func (l *Leader) countDrained(s *slot) {
 		if l.writes[id] == nil { // else it is counted when it is confirmed
 			rest.Bundles++
 			for i := range b.Records {
-				include(&rest, b.Records[i])
+				include(&rest, &b.Records[i])
 			}
 		}
 	}
@@ -180,85 +181,88 @@ func (l *Leader) countReleased(s *slot) {
 	l.known.changed = true
 }
 
-// tellKnown writes a snapshot if it is time.
+// tellKnown writes a snapshot if it is time. Between counts it tells progress anew.
 func (l *Leader) tellKnown() {
 	k := &l.known
-	since := l.now.Mono - k.wrote
-	switch {
-	case !l.leading || l.over || !l.now.Known || k.asked > 0 || k.writing:
-	case k.changed && (since >= knownEvery || k.finished >= progressEvery), since >= markIdle:
-		k.changed, k.finished, k.wrote, k.writing = false, 0, l.now.Mono, true
-		l.do(Snapshot{l.counts()})
+	since := l.now.Mono - k.counted
+	counts := k.last.At == 0 || k.changed && since >= knownEvery || since >= markIdle
+	if !l.leading || l.over || !l.now.Known || k.asked > 0 || k.writing || !counts && k.finished < progressEvery {
+		return
 	}
+	if counts {
+		k.last, k.counted, k.changed = l.counts(), l.now.Mono, false
+	}
+	c := k.last
+	c.Progress = l.progress()
+	k.finished, k.writing = 0, true
+	l.do(Snapshot{&c})
 }
 
 // counts are what is known.
-func (l *Leader) counts() *bundle.Counts {
-	c := &bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.now.Clock.Earliest.UnixMilli())}
-	hand := l.inHand()
-	c.Held = hand[Log]
+func (l *Leader) counts() bundle.Counts {
+	c := bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.now.Clock.Earliest.UnixMilli())}
+	l.countHand()
+	c.Held = l.log.hand
 	c.Held.Bundles, c.Held.Exact = l.log.inHand, true
 	for _, q := range l.rings.Slots() {
 		t := *l.known.counts[q]
 		if s := l.slots[q]; s != nil {
 			t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
+			t.Count = sum(t.Count, s.hand)
+		} else {
+			t.Count = sum(t.Count, bundle.Count{})
 		}
-		t.Count = sum(t.Count, hand[q])
 		if t.Bundles+t.Messages > 0 || !t.Exact {
 			c.Turns = append(c.Turns, t)
 		}
 	}
 	slices.SortFunc(c.Turns, func(a, b bundle.TurnCount) int { return a.Turn.Compare(b.Turn) })
-	for p := range l.known.partial {
-		told := p.progress
-		told.Done = slices.Clone(told.Done)
-		c.Progress = append(c.Progress, told)
-	}
-	for p := range maps.Values(l.known.inherited) {
-		c.Progress = append(c.Progress, *p)
-	}
-	slices.SortFunc(c.Progress, func(a, b bundle.Progress) int {
-		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
-	})
 	return c
 }
 
-// inHand counts the records in hand by where they came from.
-func (l *Leader) inHand() map[Queue]bundle.Count {
-	all := map[Queue]bundle.Count{}
-	see := func(it *Item) {
-		c := all[it.from().queue]
-		include(&c, it.Record)
-		all[it.from().queue] = c
+// progress is that of the bundles in hand, and of those of earlier leaders that have not come.
+func (l *Leader) progress() (all []bundle.Progress) {
+	for p := range l.known.partial {
+		told := p.progress
+		told.Done = slices.Clone(told.Done)
+		all = append(all, told)
+	}
+	for p := range maps.Values(l.known.inherited) {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b bundle.Progress) int {
+		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
+	})
+	return all
+}
+
+// countHand counts the records in hand, by the queues that they came from.
+func (l *Leader) countHand() {
+	sources := []*source{l.log}
+	for _, s := range l.order {
+		sources = append(sources, s.source)
+	}
+	for _, from := range sources {
+		from.hand = bundle.Count{}
 	}
 	for _, it := range l.waiting {
 		if it.held {
-			see(it)
+			include(&it.from().hand, &it.Record)
 		}
 	}
 	for _, r := range l.flushes {
 		for _, it := range r.items {
-			see(it)
+			include(&it.from().hand, &it.Record)
 		}
 	}
 	for _, w := range l.writes {
 		for _, it := range w.items {
-			see(it)
+			include(&it.from().hand, &it.Record)
 		}
 	}
-	for _, from := range append(l.sources(), l.log) { // those that are being delivered too
-		c := all[from.queue]
-		c.Messages = from.messages
-		all[from.queue] = c
+	for _, from := range sources {
+		from.hand.Messages = from.messages // also those that are being delivered
 	}
-	return all
-}
-
-func (l *Leader) sources() (all []*source) {
-	for _, s := range l.order {
-		all = append(all, s.source)
-	}
-	return all
 }
 
 // sum is both together. A bundle that came before its confirm makes a count negative for a moment.

@@ -125,6 +125,10 @@ func (a *account) known(t *tenure, c *bundle.Counts) {
 	if a.w.plan.strangers || a.w.mutant.name != "" && !a.w.mutant.counts || !t.conn.open { // it may have lost the lead
 		return
 	}
+	if c.At == t.counted { // only their progress is new
+		return
+	}
+	t.counted = c.At
 	for _, turn := range c.Turns {
 		q := a.w.broker.named[a.w.rings.Slot(turn.Turn)]
 		a.Counts++

@@ -239,6 +239,7 @@ type tenure struct {
 	channels map[leader.Queue]*channel
 	flying   map[leader.Queue]int // writes that are not confirmed, and releases
 	late     map[uint64]bool      // that were confirmed when their records had been written elsewhere
+	counted  brokertime.Due       // what waits, by its clock
 	over     bool
 }
 
