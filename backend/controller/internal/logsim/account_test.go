@@ -367,6 +367,13 @@ func (a *account) rest() {
 			a.problem("a foreign message is lost")
 		}
 	}
+	if last, _ := b.known(); last != nil && !a.w.plan.strangers {
+		for _, c := range append(last.Turns, bundle.TurnCount{Count: last.Held}) {
+			if c.Messages > 0 {
+				a.problem("the last snapshot has %+v", c)
+			}
+		}
+	}
 	leaders := 0
 	for _, p := range a.w.processes {
 		switch {
