@@ -50,7 +50,7 @@ func subjects() []faults.Subject {
 	}
 }
 
-// slots takes longer: its 127 slots, and messages with tickets, which are due after seconds.
+// slots takes longer: its 55 slots, and messages with tickets, which are due after seconds.
 func slots() faults.Subject {
 	return subject("controller slots", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}})
 }

@@ -150,7 +150,7 @@ func TestStatus(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		s := read()
-		return s.Unroutable.Messages == 1 && *s.Waiting == 3
+		return s.Unroutable.Messages == 1 && s.Waiting != nil && *s.Waiting == 3
 	}, time.Minute, 100*time.Millisecond)
 	for range 2 { // to look changes nothing
 		s := read()

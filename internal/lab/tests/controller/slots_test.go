@@ -147,8 +147,8 @@ func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
 	require.ErrorIs(t, err, delayer.ErrConflict)
 }
 
-// slotsDeliveredJustBeforeClose: what was delivered is acknowledged when Close returns, in the log
-// and in slots. What is not due waits for the next controller.
+// slotsDeliveredJustBeforeClose: what was delivered, in order, is acknowledged when Close returns, in
+// the log and in slots. What is not due waits for the next controller, with its user-id.
 func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 	d := w.slots(delayer.On)
 	queue, a, later := w.queue(), newMessages(), newMessages()
@@ -163,13 +163,22 @@ func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 		require.NoError(t, err)
 		a.Answer(batch[i].Publishing.MessageId, a.Now(), nil)
 	}
-	w.publish(d, queue, later, "later", 14*time.Second)
+	const wait = 14 * time.Second
+	at, err := amqp091.ParseURI(w.opts.URL)
+	require.NoError(t, err)
+	later.Ask(account.Course[string]{ID: "later", Asked: later.Now(), Delay: wait})
+	require.NoError(t, d.Publish(t.Context(), "", queue, wait, amqp091.Publishing{MessageId: "later", UserId: at.Username}))
 	w.settle(got, a)
 	require.NoError(t, d.Close())
+	latest := map[time.Duration]time.Duration{} // arrivals, by delay
+	for _, m := range a.Messages() {
+		require.GreaterOrEqual(t, m.Arrived, latest[m.Delay], "message %s", m.ID)
+		latest[m.Delay] = m.Arrived
+	}
 
 	d = w.slots(delayer.On)
 	m := rabbittest.Next(t, got) // all that is left would come before it
-	require.Equal(t, "later", m.MessageId)
+	require.Equal(t, []string{"later", at.Username}, []string{m.MessageId, m.UserId})
 	later.Arrive(m.MessageId, later.Now())
 	require.Empty(t, later.Verdict().Early)
 	require.NoError(t, d.Close())
