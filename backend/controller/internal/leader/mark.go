@@ -50,22 +50,17 @@ func (m *marks) proves(due brokertime.Due) bool {
 
 // writeMark writes a mark when one is wanted.
 func (l *Leader) writeMark() {
-	every := markEvery
-	if !l.leading && l.now.Mono-l.began > RenewAfter {
+	since := l.now.Mono - l.marks.wrote
+	switch {
+	case !l.leading && l.now.Mono-l.began > RenewAfter:
 		l.surrender(Renews)
 		return
-	}
-	if l.leading {
-		every = markIdle
-		if l.marks.back.IsZero() || l.wantsMark() {
-			every = markTickets
-		}
-		if l.now.Known && len(l.marks.sent) > 0 && l.now.Mono-l.marks.sent[0].mono > missedAfter {
-			l.surrender("the log does not deliver")
-			return
-		}
-	}
-	if l.now.Mono-l.marks.wrote < every {
+	case l.leading && l.now.Known && len(l.marks.sent) > 0 && l.now.Mono-l.marks.sent[0].mono > missedAfter:
+		l.surrender("the log does not deliver")
+		return
+	case !l.leading && since < markEvery, since < markTickets:
+		return
+	case l.leading && since < markIdle && !l.marks.back.IsZero() && !l.wantsMark():
 		return
 	}
 	l.marks.wrote = l.now.Mono
@@ -83,9 +78,7 @@ func (l *Leader) writeMark() {
 // wantsMark reports whether something in hand needs the proof of a mark.
 func (l *Leader) wantsMark() bool {
 	return l.waitsForDest() || slices.ContainsFunc(l.order, func(s *slot) bool {
-		return s.queue.Ring == 0 && s.open() && (len(s.kept) > 0 || slices.ContainsFunc(s.entries, func(e *entry) bool {
-			return e.item != nil && e.item.Ticket
-		}))
+		return s.queue.Ring == 0 && s.open() && (len(s.kept) > 0 || s.hasTickets())
 	})
 }
 

@@ -256,11 +256,19 @@ func (s *slot) settled() bool {
 	return s.inHand == len(s.kept) && !slices.ContainsFunc(s.kept, func(p *parcel) bool { return p.left > p.kept })
 }
 
+// hasTickets reports whether messages of a turn have tickets, or had.
+func (s *slot) hasTickets() bool {
+	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.once })
+}
+
 // turnOver reports whether a turn of the first ring is over, and its changes are needed no more.
 func (l *Leader) turnOver(s *slot) bool {
 	over := l.now.Clock.Earliest.Sub(s.until) >= l.rings[0].Linger
 	if !over || s.items > 0 || !l.complete(s.turn) {
 		return false
+	}
+	if s.hasTickets() && l.marks.back.Before(s.until) {
+		return false // a copy may be in the log, if this process stood still
 	}
 	changed := len(s.kept) > 0
 	if changed && l.marks.backMono < s.done+outlives {

@@ -40,6 +40,7 @@ type entry struct {
 	key  key
 	slot *slot // of the turn, once that is open
 	item *Item // in hand
+	once bool  // it has a ticket: copies of it are not delivered
 	done bool  // it was delivered, dropped or moved to another due time: copies are dropped
 
 	drop    bool             // a Cancel says so
@@ -198,6 +199,7 @@ func (l *Leader) holds(it *Item) bool {
 func (l *Leader) hold(it *Item) {
 	e := l.entry(key{it.ID, it.Due})
 	e.item, it.entry, it.held, it.early = it, e, true, it.Due
+	e.once = e.once || it.Ticket
 	if s := e.slot; s != nil {
 		it.slot = s
 		s.items++

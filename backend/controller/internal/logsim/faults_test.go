@@ -483,7 +483,7 @@ func (w *world) meddleWithQueue() {
 					for _, u := range ch.unacked {
 						q.lose([]*item{u.item})
 					}
-					ch.gone, ch.unacked, ch.acks.dead = true, nil, true
+					ch.gone, ch.unacked = true, nil
 				}
 			}
 		}
