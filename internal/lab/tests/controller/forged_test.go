@@ -113,10 +113,12 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	}
 	unroutable, cancel := w.ConsumeUntil(w.opts.Prefix + ".unroutable")
 	d = w.slots(delayer.On)
-	for range wantKept {
+	for len(gotKept) < len(wantKept) {
 		m := rabbittest.Next(w, unroutable)
 		require.Empty(t, m.Expiration, "it shall stay")
-		gotKept = append(gotKept, string(m.Body))
+		if len(m.Body) > 0 { // else it is a copy that a test has left which has killed a controller
+			gotKept = append(gotKept, string(m.Body))
+		}
 	}
 	require.ElementsMatch(t, wantKept, gotKept)
 	for range wantArrived {
@@ -130,7 +132,7 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	require.NoError(t, d.Close())
 	cancel()
 	for m := range unroutable {
-		t.Errorf("also kept: %q", m.Body)
+		require.Empty(t, m.Body)
 	}
 }
 
