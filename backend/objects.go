@@ -180,9 +180,13 @@ func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan
 	})}
 	look := func() (use Use, err error) {
 		states, err := ours.Look(ctx, p)
+		unread := false
 		for _, name := range slices.Sorted(maps.Keys(states)) {
 			n := states[name].Messages
-			if bundled[name] && n > 0 && states[name].Consumers == 0 {
+			switch few := n <= fewBundles && states[name].Consumers == 0; {
+			case bundled[name] && !few:
+				unread = true
+			case bundled[name] && n > 0:
 				if n, err = messagesIn(ctx, ours, name, n); err != nil {
 					return use, err
 				}
@@ -195,7 +199,7 @@ func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan
 				use.Consumed = append(use.Consumed, name)
 			}
 		}
-		if err == nil && counts != "" && use.String() != "" {
+		if err == nil && unread {
 			use.Messages = max(use.Messages, c.counted(ctx, ours, counts))
 		}
 		return use, err
@@ -231,14 +235,12 @@ func bundles(p topology.Plan) (queues map[string]bool, counts string) {
 	return queues, counts
 }
 
-// messagesIn returns how many messages are in the bundles of a queue. Many bundles are not looked at
-// and count as one message each; one that cannot be read does too. A controller that has ended
-// leaves a bundle without messages in the log.
+// fewBundles is how many of a queue are read. More are counted, and each has one message at least.
+const fewBundles = 100
+
+// messagesIn returns how many messages are in the bundles of a queue that nobody consumes. One that
+// cannot be read counts as one. A controller that has ended leaves a bundle without messages in the log.
 func messagesIn(ctx context.Context, ours objects.Live, queue string, count int) (messages int, err error) {
-	const few = 100
-	if count > few {
-		return count, nil
-	}
 	bodies, err := ours.Peek(ctx, queue, count)
 	if err != nil {
 		return 0, err

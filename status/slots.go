@@ -70,15 +70,17 @@ func (r *Reader) readCounts(ctx context.Context, s *Status, p part, b *Backend) 
 
 // count takes over what a leader has counted. now is the broker's time.
 func (b *Backend) count(c controller.Counts, now time.Time) {
-	if *b.Controllers == 0 { // what the last one had read has gone back
-		*b.Unread = max(0, *b.Unread-c.Held.Bundles)
-	}
-	total, inSlots := c.Total(), 0
+	inSlots := 0
 	for _, q := range b.Queues {
 		if !q.Intake {
 			inSlots += q.Messages
 		}
 	}
+	if *b.Controllers == 0 {
+		c = left(c, *b.Unread, inSlots)
+		*b.Unread = max(0, *b.Unread-c.Held.Bundles)
+	}
+	total := c.Total()
 	if !total.Exact {
 		total.Messages = max(total.Messages, inSlots) // a bundle has one at least
 	}
@@ -91,6 +93,25 @@ func (b *Backend) count(c controller.Counts, now time.Time) {
 		now = c.At // what was due since is delivered
 	}
 	b.Due = dueTimes(c, now)
+}
+
+// left is what a controller that has ended leaves. All that it held has gone back to the queues. It
+// may have delivered some of it after it counted, and then there are fewer bundles.
+func left(c controller.Counts, inLog, inSlots int) controller.Counts {
+	if inLog < c.Held.Bundles { // the last one is for the next controller, and has no messages
+		c.Held.Bundles, c.Held.Exact = inLog, false
+		c.Held.Messages = min(c.Held.Messages, max(0, inLog-1))
+	}
+	bundles := 0
+	for _, t := range c.Turns {
+		bundles += t.Bundles
+	}
+	if inSlots == 0 {
+		c.Turns = nil
+	} else if inSlots < bundles {
+		c.Held.Exact = false
+	}
+	return c
 }
 
 // dueTimes returns what is due when, in order.

@@ -43,12 +43,14 @@ func TestCount(t *testing.T) {
 		"two bundles are not read":                  {counts, 1, 2, 607, 2, 0, false},
 		"the controller has given back what it had": {counts, 0, 3, 605, 0, 0, false},
 		"and two have come since":                   {counts, 0, 5, 607, 2, 0, false},
-		"and some of them are gone":                 {counts, 0, 1, 605, 0, 0, false},
+		"which has delivered it since":              {counts, 0, 1, 600, 0, 0, true},
+		"or some of it":                             {counts, 0, 2, 601, 0, 0, true},
 		"some may be cancelled":                     {changed, 1, 0, 12, 0, 2, false},
 		"a controller was lost":                     {vague, 1, 0, 12, 0, 0, true},
 		"nothing waits":                             {controller.Counts{At: noon, Held: exactly(0)}, 1, 0, 0, 0, 0, false},
 	} {
 		b := slots(c.controllers, c.ready)
+		b.Queues = []Queue{{Intake: true, Messages: c.ready}, {Messages: 1}}
 		b.count(c.counts, noon.Add(time.Second))
 		require.Equal(t, c.waiting, *b.Waiting, name)
 		require.Equal(t, c.unread, *b.Unread, name)
@@ -56,7 +58,11 @@ func TestCount(t *testing.T) {
 		require.Equal(t, c.inexact, b.Inexact, name)
 		require.Equal(t, noon, *b.Counted, name)
 	}
-	b := slots(1, 0)
+	b := slots(0, 1)
+	b.count(counts, noon)
+	require.Empty(t, b.Due, "all slots are empty")
+
+	b = slots(1, 0)
 	b.count(controller.Counts{Held: exactly(1)}, noon)
 	require.Nil(t, b.Counted, "the controller did not know the time")
 	require.Equal(t, []Due{{From: noon, To: noon.Add(time.Millisecond), Messages: 1}}, b.Due)
@@ -106,6 +112,7 @@ func TestOverdue_SinceCounted(t *testing.T) {
 		"no controller, nothing is due": {0, time.Second, 0},
 	} {
 		b := slots(c.controllers, 0)
+		b.Queues = []Queue{{Messages: 1}}
 		b.count(controller.Counts{At: noon, Turns: []controller.Turn{turn(4*time.Second, 4*time.Second, exactly(9))}}, noon.Add(c.later))
 		n, _ := b.Overdue()
 		require.Equal(t, c.want, *n, name)

@@ -72,7 +72,7 @@ type Backend struct {
 	// Changes are Cancels and Postpones whose messages are in slots: up to as many messages are
 	// dropped when their slot is read, or due later.
 	Changes int `json:"changes,omitempty"`
-	// Inexact says that Waiting is about right: a controller was lost while it wrote.
+	// Inexact says that Waiting is about right: a controller has ended before it had counted all.
 	Inexact bool `json:"inexact,omitempty"`
 	// Missing are the queues, the plugin's exchange or the feature flag that the configured backend
 	// needs and the broker does not have.

@@ -110,7 +110,7 @@ func counting(b status.Backend, now time.Time) (list []string) {
 		list = append(list, fmt.Sprintf("%s in slots for messages that wait there: up to as many are cancelled, or due later", cli.Count(b.Changes, "change")))
 	}
 	if b.Inexact {
-		list = append(list, "a controller was lost while it wrote to a slot: the number of messages is about right until that is read")
+		list = append(list, "a controller was lost, or has ended, before it had counted all: the number of messages is about right")
 	}
 	if b.Counted != nil && (b.Stale(now) || *b.Controllers == 0) {
 		list = append(list, fmt.Sprintf("counted %s ago, and not since: a controller counts once a minute at least", cli.Age(*b.Counted, now)))

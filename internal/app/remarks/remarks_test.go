@@ -37,7 +37,7 @@ func TestOf_Counting(t *testing.T) {
 		},
 		"lost": {
 			status.Backend{Inexact: true}, "about ",
-			[]string{"controller: a controller was lost while it wrote to a slot: the number of messages is about right until that is read"},
+			[]string{"controller: a controller was lost, or has ended, before it had counted all: the number of messages is about right"},
 		},
 		"of another kind": {status.Backend{}, "", nil},
 	} {
