@@ -38,6 +38,7 @@ type tenure struct {
 	ready   pace.Signal                     // something is to be written
 	tick    *time.Timer
 	writing context.Context // until this ends
+	counts  bool            // the queue of the snapshot answers
 	working sync.WaitGroup  // tasks, and consumers
 	told    leader.Stats
 
@@ -166,10 +167,10 @@ func (t *tenure) do(e leader.Effect) {
 		t.deliver(e.Item)
 	case leader.Keep:
 		t.keep(e.Item)
-	case leader.Snapshot: // TODO: to the queue that keeps the last one
-		go t.happened(leader.Kept{})
-	case leader.Recall: // TODO: from there
-		go t.happened(leader.Recalled{})
+	case leader.Snapshot:
+		t.snapshot(e)
+	case leader.Recall:
+		t.working.Go(t.recall)
 	case leader.Surrender:
 		t.end(errors.New(e.Why))
 	}
