@@ -58,6 +58,7 @@ type Leader struct {
 	leading, over bool
 	began, leads  time.Duration // since when it is a candidate, and the leader
 	told          Now           // when the broker's clock was last compared
+	ownBegan      int64         // what the broker's clock showed when that of this process began, at most, in ms
 	heard         time.Duration // when the broker last answered anything that was published,
 	resumed       time.Duration // and since when it has, without a break
 

@@ -205,8 +205,9 @@ func (l *Leader) hold(it *Item) {
 		s.items++
 	}
 	if it.own && it.Own != 0 {
-		left := it.Own - l.now.Mono
-		it.early = min(it.early, brokertime.Due(l.now.Clock.Earliest.Add(left).UnixMilli()))
+		// What is known of the broker's clock gets more exact. What was written first stays first.
+		l.ownBegan = max(l.ownBegan, l.now.Clock.Earliest.UnixMilli()-l.now.Mono.Milliseconds())
+		it.early = min(it.early, brokertime.Due(l.ownBegan+it.Own.Milliseconds()))
 	}
 	l.waiting.push(it)
 }

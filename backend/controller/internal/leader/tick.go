@@ -82,6 +82,7 @@ func (l *Leader) compare(was Now) {
 	}
 	if off := l.now.Clock.Earliest.Sub(was.Clock.Earliest) - passed; off < -setBack {
 		l.marks.back, l.marks.sent = time.Time{}, nil
+		l.ownBegan = 0
 	}
 }
 
