@@ -74,10 +74,12 @@ func (t *tenure) deliver(it *leader.Item) {
 		l = &lane{}
 		t.lanes[it.To] = l
 	}
-	shares := !p.msg.Direct || p.msg.Exchange == "" // the default exchange is always there
-	if p.shares = shares && t.takes[it.To] && l.apart == 0 && l.shared < mostSharing && len(l.waiting) == 0; p.shares {
+	shared := p.msg
+	shared.Direct = shared.Direct && shared.Exchange != "" // the default exchange is always there
+	free := !t.session.Publisher.Alone(&shared)
+	if p.shares = free && t.takes[it.To] && l.apart == 0 && l.shared < mostSharing && len(l.waiting) == 0; p.shares {
 		l.shared++
-		p.msg.Direct = false
+		p.msg = shared
 		t.posted = append(t.posted, p)
 		t.more.Set()
 		return

@@ -11,7 +11,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -24,30 +23,34 @@ type strategy struct {
 	limits delayer.Limits
 	clock  *clock
 	log    *publisher
-	last   last
+	steady steady
 }
 
-// last is what was published last. What is known of the broker's clock gets more exact, so that a
-// message may be due a little before one with the same delay that was published before it: then it is
-// due with that one.
-type last struct {
+// A steady clock never goes back from one message to the next, so that those with the same delay are
+// due in their order. What is known of the broker's clock gets more exact, and what it shows at the
+// latest earlier.
+type steady struct {
 	mu    sync.Mutex
-	delay time.Duration
-	due   brokertime.Due
+	ahead time.Duration // of the broker's clock, of that of this process
+	at    time.Duration // when that was so
 }
 
-// tardy is by how much a message may be later because of that: within the first second of a process
+// tardy is by how much a message may be later because of that. Within the first second of a process
 // the clock may get more exact by more, and order is not kept.
-const tardy = 20 // ms
+const tardy = 20 * time.Millisecond
 
-func (l *last) order(delay time.Duration, due brokertime.Due) brokertime.Due {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if delay >= l.delay && due < l.due && due+tardy >= l.due {
-		due = l.due
+// from returns what now is for a message that was published at a time by the clock of this process.
+func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ahead := time.Duration(now.Clock.From.UnixNano()) - now.Mono
+	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
+	if by := most - ahead; by > 0 && by <= tardy {
+		now.Clock.From = now.Clock.From.Add(by)
+		ahead = most
 	}
-	l.delay, l.due = delay, due
-	return due
+	s.ahead, s.at = ahead, max(s.at, at)
+	return now
 }
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
@@ -69,9 +72,12 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 		return nil, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
 	}
 	// The engine took the time before it bound the destination: binding is part of the delay.
-	left, _ := until(m.Due.Add(stamp.Whole(m.Delay)-m.Delay), now)
+	at := m.Due.Add(-m.Delay)
+	left, _ := until(at.Add(stamp.Whole(m.Delay)), now)
+	if now.Known {
+		now = s.steady.from(now, stamp.Reading(at))
+	}
 	due, remaining, own := leader.Enter(now, max(0, left))
-	due = s.last.order(m.Delay, due)
 	if r != nil && r.due != 0 {
 		due, remaining, own = r.due, 0, 0
 	}
