@@ -8,8 +8,8 @@ import (
 
 // What follows is decided where messages are published, by any process.
 
-// precise is how well the broker's time must be known to count by it alone.
-const precise = 20 * time.Millisecond
+// Precise is how well the broker's time must be known to count by it alone.
+const Precise = 20 * time.Millisecond
 
 // Enter gives a message that has so long to wait its times. While the broker's time is not well
 // known, the process that writes the message counts by its own clock too, in case that it leads.
@@ -17,7 +17,7 @@ func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Dur
 	if !now.Known {
 		return 0, delay, now.Mono + delay
 	}
-	if now.Clock.Latest.Sub(now.Clock.Earliest) > precise {
+	if now.Clock.Latest.Sub(now.Clock.Earliest) > Precise {
 		own = now.Mono + delay
 	}
 	return now.reckon(delay), 0, own
