@@ -41,9 +41,9 @@ type steady struct {
 // process to count again: what is due by one of them may overtake what is due by the other.
 const badly = 200 * time.Millisecond
 
-// tardy is by how much a message may be later because of that. Within the first second of a process
-// the clock may get more exact by more, and order is not kept.
-const tardy = 20 * time.Millisecond
+// tardy is by how much a message may be later because of that. At first the broker's clock is known to
+// a second.
+const tardy = time.Second
 
 // from returns what now is for a message that was published at a time by the clock of this process.
 func (s *steady) from(now leader.Now, at time.Duration) (steady leader.Now, exact bool) {
