@@ -15,7 +15,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// TestCancel sends, looks, postpones and cancels. Nothing has to be waited for: no controller runs.
+// TestCancel sends, looks, postpones and cancels. A controller runs just until it has counted.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
@@ -45,10 +45,16 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &sent))
 	require.Equal(t, 1, sent.Bytes)
 
+	counts, err := controller.Open(t.Context(), controller.Config{Options: delayer.Options{URL: url, Prefix: prefix}})
+	require.NoError(t, err)
 	var found statuscmd.Report // slots tell when messages are due
-	out, _ = run(exitOK, "status", "--output", "json", "--fail-if", "overdue>0")
-	require.NoError(t, json.Unmarshal([]byte(out), &found))
-	require.NotEmpty(t, found.Backends[0].Due)
+	require.Eventually(t, func() bool {
+		out, _ = run(exitOK, "status", "--output", "json")
+		require.NoError(t, json.Unmarshal([]byte(out), &found))
+		return len(found.Backends[0].Due) > 0
+	}, rabbittest.Patience, 100*time.Millisecond)
+	require.NoError(t, counts.Close())
+	run(exitOK, "status", "--fail-if", "overdue>0")
 	require.WithinRange(t, sent.Due, found.Backends[0].Due[0].From.Add(-time.Minute), found.Backends[0].Due[0].To.Add(time.Minute))
 	text, _ = run(exitOK, "status")
 	require.Contains(t, text, "\nDUE ")

@@ -245,7 +245,7 @@ func TestServe_Rereads(t *testing.T) {
 		require.NoError(t, self.Signal(syscall.SIGHUP))
 	}
 	hangUp(head + "    - {name: a, to: elsewhere}\n    - {name: b, to: b.delivery}\n") // a has another destination
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "exchanges are served as before") }, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "all is served as before") }, time.Minute, 20*time.Millisecond)
 	hangUp("serve: [")
 	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "want YAML or JSON") }, time.Minute, 20*time.Millisecond)
 	assert.Zero(t, readers("b"))
@@ -263,7 +263,7 @@ func TestServe_Rereads(t *testing.T) {
 func TestServe_Configuration(t *testing.T) {
 	for text, want := range map[string]string{
 		"serve: 5":                                                 "open serve: invalid configuration: line 2 is not a mapping",
-		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, http)",
+		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, recurring, http)",
 		"serve: {prefetch: 0}":                                     "0 is not between 1 and 65535",
 		"serve: {exchanges: []}":                                   "there is nothing to serve",
 		"serve: {exchanges: [{name: a}]}":                          "write to: the exchange that consumers bind to; or allow",
