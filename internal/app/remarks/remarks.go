@@ -112,7 +112,7 @@ func counting(b status.Backend, now time.Time) (list []string) {
 	if b.Inexact {
 		list = append(list, "a controller was lost, or has ended, before it had counted all: the number of messages is about right")
 	}
-	if b.Counted != nil && (b.Stale(now) || *b.Controllers == 0) {
+	if b.Counted != nil && (b.Stale(now) || *b.Controllers == 0 && *b.Waiting > 0) {
 		list = append(list, fmt.Sprintf("counted %s ago, and not since: a controller counts once a minute at least", cli.Age(*b.Counted, now)))
 	}
 	return list
