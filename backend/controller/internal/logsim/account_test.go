@@ -284,7 +284,7 @@ func (a *account) judge(r *record) {
 		a.Twice++
 		later := max(r.deliverd[0].choice, r.deliverd[1].choice)
 		meanwhile := func(at time.Duration) bool { return r.handed <= at && at <= later } // by who had it
-		if r.repeated && r.storedAt > r.deliverd[0].at {                                  // it was written once more when it had been delivered
+		if forgotten := r.last + a.w.rings[0].Linger; r.repeated && r.storedAt > min(forgotten, r.deliverd[0].at) { // it was written too late
 			return
 		}
 		silent := func(f fault) bool { return f.to == r.to && f.stalls && r.handed <= f.until && f.from <= later }
