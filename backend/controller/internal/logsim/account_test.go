@@ -283,7 +283,7 @@ func (a *account) judge(r *record) {
 	if len(r.deliverd) > 1 {
 		a.Twice++
 		later := max(r.deliverd[0].choice, r.deliverd[1].choice)
-		meanwhile := func(at time.Duration) bool { return r.handed <= at && at <= later } // by who had it
+		meanwhile := func(at time.Duration) bool { return r.handed <= at && at <= later }                           // by who had it
 		if forgotten := r.last + a.w.rings[0].Linger; r.repeated && r.storedAt > min(forgotten, r.deliverd[0].at) { // it was written too late
 			return
 		}
