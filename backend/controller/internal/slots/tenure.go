@@ -152,7 +152,7 @@ func (t *tenure) do(e leader.Effect) {
 			defer t.mu.Unlock()
 			t.task(e.Queue, func() {
 				if q.release() {
-					t.happened(leader.Released{Queue: e.Queue})
+					t.happened(leader.Released(e))
 				}
 			})
 			return nil
