@@ -29,7 +29,7 @@ type Record struct {
 	Ticket bool           // the message may be changed, and is delivered once for its id and due time
 
 	Left time.Duration // of a message without a due time: what remained of its delay when it was written
-	Own  time.Duration // the due time by the clock of the process that wrote the bundle; 0: unknown. In the log only
+	Own  time.Duration // the due time by the clock of the process that wrote the bundle; 0: unknown
 
 	Wanted brokertime.Due // of a message that was refused: when it was due before; 0: it was not
 
@@ -69,7 +69,7 @@ func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
 	if r.Left != 0 {
 		first |= flagLeft
 	}
-	if r.Own != 0 && !inSlot {
+	if r.Own != 0 {
 		first |= flagOwn
 	}
 	if r.User != "" {
@@ -153,7 +153,7 @@ func (r *Record) read(from *reader, last brokertime.Due, inSlot bool) bool {
 			return false
 		}
 	}
-	return from.left != nil && r.ID != "" && r.At >= 0 && !(inSlot && r.Own != 0)
+	return from.left != nil && r.ID != "" && r.At >= 0
 }
 
 // longest is the longest delay: no sum of delays and times overflows.

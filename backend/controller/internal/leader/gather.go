@@ -193,7 +193,9 @@ func (l *Leader) flushRun(r *run) {
 		b := &bundle.Bundle{InSlot: r.queue != Log, Turn: r.turn}
 		for _, it := range rest[:n] {
 			rec := it.Record
-			rec.Own = 0
+			if !it.own {
+				rec.Own = 0
+			}
 			b.Records = append(b.Records, rec)
 		}
 		l.write(r.queue, b, rest[:n:n])
@@ -302,7 +304,7 @@ func (l *Leader) abandon() {
 // move makes a message due at another time.
 func (l *Leader) move(it *Item, due brokertime.Due) {
 	it.held = false
-	it.Due, it.early = due, due
+	it.Due, it.early, it.Own = due, due, 0
 	l.gather(it)
 }
 

@@ -268,7 +268,7 @@ func (l *Leader) delivered(d Delivered) {
 				l.finish(p)
 				continue
 			}
-			l.take(&Item{Record: b.Records[i], parcels: []part{{p, i}}, own: d.Own})
+			l.take(&Item{Record: b.Records[i], parcels: []part{{p, i}}, own: d.Own || b.Writer == l.cfg.Tenure})
 		}
 		l.finish(p)
 	}

@@ -8,16 +8,17 @@ import (
 
 // What follows is decided where messages are published, by any process.
 
-// Precise is how well the broker's time must be known to count by it alone.
-const Precise = 20 * time.Millisecond
+// ownFor is the longest delay that a process counts by its own clock too: for so long it differs from
+// the broker's by no more than 200 ms, if one of them gains 200 ppm.
+const ownFor = 15 * time.Minute
 
-// Enter gives a message that has so long to wait its times. While the broker's time is not well
-// known, the process that writes the message counts by its own clock too, in case that it leads.
+// Enter gives a message that has so long to wait its times. The process that writes the message counts
+// by its own clock too, which is exact, in case that it leads.
 func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Duration) {
 	if !now.Known {
 		return 0, delay, now.Mono + delay
 	}
-	if now.Clock.Latest.Sub(now.Clock.Earliest) > Precise {
+	if delay <= ownFor {
 		own = now.Mono + delay
 	}
 	return now.reckon(delay), 0, own

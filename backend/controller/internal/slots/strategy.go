@@ -33,24 +33,16 @@ type steady struct {
 	mu    sync.Mutex
 	ahead time.Duration // of the broker's clock, of that of this process
 	at    time.Duration // when that was so
-
-	exact bool // the broker's clock is known well enough: see badly
 }
 
-// badly is how badly the broker's clock must be known, once it was known well, for the clock of this
-// process to count again: what is due by one of them may overtake what is due by the other.
-const badly = 200 * time.Millisecond
-
-// tardy is by how much a message may be later because of that. At first the broker's clock is known to
-// a second.
+// tardy is by how much a message may be later because of that, if another process leads. At first the
+// broker's clock is known to a second.
 const tardy = time.Second
 
 // from returns what now is for a message that was published at a time by the clock of this process.
-func (s *steady) from(now leader.Now, at time.Duration) (steady leader.Now, exact bool) {
+func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	width := now.Clock.Latest.Sub(now.Clock.Earliest)
-	s.exact = width <= leader.Precise || s.exact && width <= badly
 	ahead := time.Duration(now.Clock.From.UnixNano()) - now.Mono
 	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
 	if by := most - ahead; by > 0 && by <= tardy {
@@ -58,7 +50,7 @@ func (s *steady) from(now leader.Now, at time.Duration) (steady leader.Now, exac
 		ahead = most
 	}
 	s.ahead, s.at = ahead, max(s.at, at)
-	return now, s.exact
+	return now
 }
 
 func (s *strategy) Limits() delayer.Limits { return s.limits }
@@ -82,14 +74,10 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	at := m.Due.Add(-m.Delay)
 	left, _ := until(at.Add(stamp.Whole(m.Delay)), now)
-	exact := false
 	if now.Known {
-		now, exact = s.steady.from(now, stamp.Reading(at))
+		now = s.steady.from(now, stamp.Reading(at))
 	}
 	due, remaining, own := leader.Enter(now, max(0, left))
-	if exact {
-		own = 0
-	}
 	if r != nil && r.due != 0 {
 		due, remaining, own = r.due, 0, 0
 	}
