@@ -102,13 +102,5 @@ func (r Rings) place(now, due time.Time) bundle.Turn {
 	return r.at(last, now.Add(r[last].Reach))
 }
 
-// Serves returns the turn of a slot that is not over yet at a time, or is the next.
-func (r Rings) Serves(q Queue, now time.Time) (begin, end time.Time) {
-	ring := r[q.Ring]
-	last := r.at(q.Ring, now).Number + int64(ring.Slots) - 1
-	t := bundle.Turn{Level: q.Ring, Number: last - ((last-int64(q.Index))%int64(ring.Slots)+int64(ring.Slots))%int64(ring.Slots)}
-	return r.begin(t), r.end(t)
-}
-
 // Opens is when the slot of a turn is opened.
 func (r Rings) Opens(t bundle.Turn) time.Time { return r.begin(t).Add(-r[t.Level].Lead) }

@@ -48,19 +48,6 @@ func (w *Wheel) Limits() delayer.Limits {
 	}
 }
 
-// A Turn is the time in which the messages of a slot are due: from Begin, before End.
-type Turn struct{ Begin, End time.Time }
-
-// Turns returns the turn of each slot by the name of its queue. now is the broker's time.
-func (w *Wheel) Turns(now time.Time) map[string]Turn {
-	turns := map[string]Turn{}
-	for _, q := range w.rings.Slots() {
-		begin, end := w.rings.Serves(q, now)
-		turns[w.names.queue(q)] = Turn{begin, end}
-	}
-	return turns
-}
-
 // Open opens a Delayer that learns the broker's time, with a controller beside it if runs is true.
 // After an error nothing is left open.
 func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error) {
