@@ -17,7 +17,8 @@
 // takes that for a step of the broker's.
 //
 // A step forward makes a time of the broker's come too soon, a step back too late. Neither is made
-// up for. Steps of less than some ten milliseconds and round trips are not noticed.
+// up for, nor that others may notice it later. Steps of less than some ten milliseconds and round
+// trips are not noticed.
 //
 // In a cluster each node has a clock. A Clock learns that of the node that leads the queue
 // [Shared], which is the same for all.
@@ -113,11 +114,6 @@ func (c *Clock) Use() {
 // A Reading is what is known of the broker's clock at a moment.
 type Reading struct {
 	Earliest, Latest time.Time // what it shows is between them
-
-	// From is where a delay is counted from, so that it ends early for no other process. It is
-	// Latest and more: a step forward so short that no question tells it; and, for two minutes
-	// after the clock was set back, that step, which others may not have noticed.
-	From time.Time
 }
 
 // Read returns what is known. ok is false before the first answer, when there was none for a
@@ -133,7 +129,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 		return r, false
 	}
 	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
-	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi), From: shown(c.estimate.from(now))}, true
+	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi)}, true
 }
 
 // Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the

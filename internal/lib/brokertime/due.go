@@ -12,8 +12,3 @@ func (d Due) Valid() bool { return d > 0 && d <= latestDue }
 
 // Time is what the broker's clock shows then.
 func (d Due) Time() time.Time { return time.UnixMilli(int64(d)) }
-
-// NoticedWithin is how long after the broker's clock was set a process may still tell the time of
-// before. Within a minute of the last answer it does not know the time any more; an answer that
-// shows the step comes within some 25 s.
-const NoticedWithin = 2 * time.Minute

@@ -76,14 +76,6 @@ type estimate struct {
 	turn     turn
 	halvings int  // questions of this turn
 	resting  bool // the interval is fine and verified
-
-	ahead asOf // what was known before the last step back
-}
-
-// asOf are bounds as of a moment. Its zero value is none.
-type asOf struct {
-	bounds
-	at Instant
 }
 
 // learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
@@ -102,7 +94,6 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 		e.startOver(told, a.received, rtt)
 	case told.hi < was.lo:
 		stepped = told.hi - was.lo
-		e.ahead = asOf{bounds{was.lo, max(was.hi, e.from(a.received))}, a.received}
 		e.startOver(told, a.received, rtt)
 	case e.tooWide(was):
 		e.startOver(both, a.received, rtt)
@@ -117,16 +108,7 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 
 // startOver begins with one answer.
 func (e *estimate) startOver(told bounds, at Instant, rtt time.Duration) {
-	*e = estimate{bounds: told, at: at, rtt: rtt, known: true, ahead: e.ahead}
-}
-
-// from is the offset that delays are counted with; see [Reading].
-func (e *estimate) from(now Instant) time.Duration {
-	from := e.bounds.after(e.at, now).hi + e.unseen()
-	if unaware := e.ahead.at; unaware != (Instant{}) && now.AtLeast(unaware) < NoticedWithin {
-		from = max(from, e.ahead.after(unaware, now).hi)
-	}
-	return from
+	*e = estimate{bounds: told, at: at, rtt: rtt, known: true}
 }
 
 // unseen is how far outside of the interval no question looks.

@@ -74,7 +74,7 @@ func (b *bench) giveBack(name Queue) {
 
 func (b *bench) at(d time.Duration) {
 	shown := start.Add(d)
-	b.now = Now{Mono: d, Known: true, Clock: brokertime.Reading{Earliest: shown, Latest: shown, From: shown}}
+	b.now = Now{Mono: d, Known: true, Clock: brokertime.Reading{Earliest: shown, Latest: shown}}
 }
 
 // run lets time pass.

@@ -25,8 +25,7 @@ func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Dur
 }
 
 // InTime reports whether a message that is due then can still be changed. It is asked before a
-// change is written, and again after its confirm. Who decides about the message may not have
-// noticed yet that the broker's clock was set back: From counts that.
+// change is written, and again after its confirm.
 func InTime(now Now, due brokertime.Due) bool {
-	return now.Known && !now.Clock.From.Add(AcceptedBefore).After(due.Time())
+	return now.Known && !now.Clock.Latest.Add(AcceptedBefore).After(due.Time())
 }

@@ -133,7 +133,7 @@ func (l *Leader) finishItem(it *Item) {
 
 // reckon is the due time of what has so long to wait.
 func (n Now) reckon(left time.Duration) brokertime.Due {
-	due := n.Clock.From.Add(left)
+	due := n.Clock.Latest.Add(left)
 	if due.Nanosecond()%int(time.Millisecond) != 0 {
 		due = due.Add(time.Millisecond)
 	}

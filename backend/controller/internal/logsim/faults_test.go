@@ -7,7 +7,6 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A plan is what a run is made of.
@@ -204,7 +203,7 @@ func (w *world) trouble() {
 	for i := range w.plan.steps {
 		at := time.Minute + time.Duration(i)*6*time.Minute + w.between(0, time.Minute)
 		by := w.short(50*time.Millisecond, time.Hour)
-		w.plan.steppedBy += by + brokertime.NoticedWithin
+		w.plan.steppedBy += by + noticed
 		if w.chance(0.5) {
 			by = -by
 		}
@@ -215,13 +214,16 @@ func (w *world) trouble() {
 // noticed is how long it takes until a process notices that the broker's clock was set.
 const noticed = 25 * time.Second
 
+// unsettled is for how long after a step some may not have noticed it: they were stopped meanwhile.
+const unsettled = 2 * time.Minute
+
 func (w *world) setClock(by time.Duration) {
 	excuse := time.Minute
 	if by > 0 { // a process that has not noticed writes where only a look at all slots finds it
-		excuse = brokertime.NoticedWithin + noticed
-		w.clock.settled, w.clock.forward = w.clock.forward, w.clock.forward+by
-		w.clock.stepped = w.now + brokertime.NoticedWithin
+		excuse = unsettled + noticed
+		w.clock.forward += by
 	}
+	w.clock.settled, w.clock.stepped = w.clock.forward-by.Abs(), w.now+unsettled
 	w.account.fault(excuse, -1, false, "the broker's clock is set by %v", by)
 	w.clock.offset += by
 	for _, p := range w.processes {

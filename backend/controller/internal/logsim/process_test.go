@@ -44,14 +44,12 @@ type process struct {
 	nextTick time.Duration
 
 	// What it knows of the broker's clock.
-	knownFrom  time.Duration // since when, in this stretch
-	lostSince  time.Duration // when it was last connected, while it is not
-	share      float64       // of the uncertainty that lies before the truth
-	offset     time.Duration // what it has noticed of the steps
-	ahead      time.Duration // the offset before a step back
-	aheadUntil time.Duration
-	wide       time.Duration // how much wider its reading is since its wall clock was set
-	wideUntil  time.Duration
+	knownFrom time.Duration // since when, in this stretch
+	lostSince time.Duration // when it was last connected, while it is not
+	share     float64       // of the uncertainty that lies before the truth
+	offset    time.Duration // what it has noticed of the steps
+	wide      time.Duration // how much wider its reading is since its wall clock was set
+	wideUntil time.Duration
 }
 
 func newProcess(w *world, i int) *process {
@@ -171,10 +169,6 @@ func (p *process) now() leader.Now {
 	unset := w.clock.unset()
 	early := time.Duration(p.share * float64(width))
 	r := brokertime.Reading{Earliest: unset.Add(p.offset - early), Latest: unset.Add(p.offset + width - early)}
-	r.From = r.Latest.Add(fine)
-	if w.now < p.aheadUntil && p.ahead > p.offset {
-		r.From = unset.Add(p.ahead + width - early + fine)
-	}
 	n.Clock, n.Known = r, true
 	return n
 }
@@ -192,12 +186,6 @@ func (p *process) notice(by time.Duration) {
 	if p.stopped {
 		p.w.after(time.Second, func() { p.notice(by) })
 		return
-	}
-	if by < 0 {
-		if p.w.now >= p.aheadUntil || p.offset > p.ahead {
-			p.ahead = p.offset
-		}
-		p.aheadUntil = p.w.now + brokertime.NoticedWithin
 	}
 	p.offset += by
 	p.trace("notice", "the broker's clock was set by %v", by)

@@ -38,7 +38,7 @@ type record struct {
 	asking    int           // changes that are not answered; their process may be killed
 	notBefore time.Duration // by the broker's clock, had it not been set
 	drift     time.Duration // of the clocks that counted until the broker's time was known
-	noticed   time.Duration // the broker's clock was set forward by so much before it was published
+	noticed   time.Duration // what steps were noticed before it was published, as forward
 	last      time.Duration // true time of the latest due time that it has, or may have
 	perhapsAt time.Duration // of the latest that was asked for
 	deliverd  []delivered
@@ -54,7 +54,7 @@ type pass struct {
 // A delivered is one arrival of a message at its destination.
 type delivered struct {
 	at, choice time.Duration
-	forward    time.Duration // by which the broker's clock was set forward since it was published
+	forward    time.Duration // by which the broker's clock was set forward since it was published, or back while some had not noticed
 	own        bool
 	asleep     bool
 }
@@ -127,7 +127,7 @@ func (p *process) publish(r *record, ticket bool) {
 	}
 	if r.even && now.Known {
 		const even = 2000
-		due := now.Clock.From.Add(r.delay).UnixMilli()
+		due := now.Clock.Latest.Add(r.delay).UnixMilli()
 		r.delay += time.Duration(even-due%even) * time.Millisecond
 	}
 	r.p, r.at, r.called = p, incarnation{p, p.number}, w.now
@@ -242,7 +242,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 
 // setBack reports whether a ticket is for a due time that is over, and the broker's clock was set
 // back since. Then it is in the future again, and a change is accepted that comes to nothing. So it
-// may be if the clock was set forward, and who writes the change has not noticed that. See
+// may be if the clock was set, and who writes the change, or who decides, has not noticed that. See
 // docs/clocks.md.
 func (w *world) setBack(t *pass) bool { return w.plan.steps > 0 && w.now > t.at-leader.AcceptedBefore }
 

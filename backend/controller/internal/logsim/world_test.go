@@ -235,11 +235,12 @@ type clock struct {
 	ppm     int64
 	offset  time.Duration // by all steps
 	forward time.Duration // by the steps forward,
-	settled time.Duration // and by those before the last,
-	stepped time.Duration // until when a process may not have noticed the last one
+	settled time.Duration // and less by the last step, which makes early what some have not noticed,
+	stepped time.Duration // until then
 }
 
-// noticed is by how much the clock was set forward in steps that everybody has noticed.
+// noticed is what a message that is published now is not early by: forward, without a step that some
+// may not have noticed. After one forward who publishes may be behind, after one back who delivers.
 func (c *clock) noticed() time.Duration {
 	if c.w.now < c.stepped {
 		return c.settled

@@ -37,7 +37,6 @@ func (c *clock) now() leader.Now {
 	now := leader.Now{Mono: stamp.Reading(at)}
 	if known := c.broker.Load(); known != nil {
 		now.Clock, now.Known = known.Read()
-		now.Clock.From = now.Clock.Latest
 	}
 	return now
 }

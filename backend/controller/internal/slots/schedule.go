@@ -113,7 +113,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 }
 
 // sameWithin is how much earlier a time may be that counts as the same. What a process knows of the
-// broker's time begins with a second, within which [brokertime.Reading].From may go back.
+// broker's time begins with a second, within which [brokertime.Reading].Latest may go back.
 const sameWithin = time.Second
 
 func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {

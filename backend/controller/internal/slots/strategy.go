@@ -43,10 +43,10 @@ const tardy = time.Second
 func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ahead := time.Duration(now.Clock.From.UnixNano()) - now.Mono
+	ahead := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
 	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
 	if by := most - ahead; by > 0 && by <= tardy {
-		now.Clock.From = now.Clock.From.Add(by)
+		now.Clock.Latest = now.Clock.Latest.Add(by)
 		ahead = most
 	}
 	s.ahead, s.at = ahead, max(s.at, at)
