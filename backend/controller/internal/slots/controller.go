@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -41,13 +40,10 @@ func (c *controller) close() {
 	c.session.Close(&c.running)
 }
 
-const (
-	firstPause   = 100 * time.Millisecond // between two tenures
-	longestPause = 5 * time.Second
-)
+const longestPause = 5 * time.Second // between two tenures
 
 func (c *controller) run(ctx context.Context) {
-	pause := firstPause
+	pause := pace.Backoff{First: 100 * time.Millisecond, Longest: longestPause}
 	for {
 		began := time.Now()
 		err := c.serve(ctx)
@@ -65,11 +61,10 @@ func (c *controller) run(ctx context.Context) {
 		c.session.Log.Warn("the controller has lost its queues; it takes them again", "error", err)
 		c.session.Redeclare(ctx)
 		if time.Since(began) > longestPause {
-			pause = firstPause
+			pause.Reset()
 		}
-		if pace.Sleep(ctx, pause/2+rand.N(pause/2)) != nil {
+		if pace.Sleep(ctx, pause.Failed()) != nil {
 			return
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
