@@ -13,37 +13,39 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
-	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// What is due is posted: one goroutine submits it, in the order in which it was posted, and another
-// one for each message waits for its confirm. What needs more than one step, because something is
-// missing, is published in a goroutine of its own.
+// What is due is submitted in the order in which it was posted, and a goroutine for each message waits
+// for its confirm. What needs more than one step, because something is missing, is published beside.
 
 // attemptFor is how long one attempt to publish may take.
 const attemptFor = 5 * time.Minute
 
 // delivering is the part of a tenure that publishes to destinations. The tenure's mu guards it.
 type delivering struct {
-	flying  sync.WaitGroup  // messages that are being published,
-	publish context.Context // until this ends
-	posted  []posted        // to be submitted
-	more    pace.Signal     // something is posted
-	takes   map[string]bool // destinations that have taken a message
-	lanes   map[string]*lane
+	flying       sync.WaitGroup  // messages that are being published,
+	publish      context.Context // until this ends
+	takes        map[string]bool // destinations that have taken a message
+	shared       lane            // to those, over one channel
+	destinations map[string]*destination
 }
 
 func newDelivering() delivering {
-	return delivering{more: pace.NewSignal(), takes: map[string]bool{}, lanes: map[string]*lane{}}
+	return delivering{takes: map[string]bool{}, destinations: map[string]*destination{}}
 }
 
-// A lane keeps the order of the messages of a destination. They share the channel with those to other
-// destinations, or have one of their own; they change from one to the other only while none is under
-// way.
+// A destination has messages under way, or some that wait for that. They share the channel with those
+// to other destinations, or have one of their own; they change from one to the other only while none
+// is under way.
+type destination struct {
+	sharing, apart int
+	own            lane
+}
+
+// A lane submits messages one behind the other.
 type lane struct {
-	shared, apart int // messages under way
-	waiting       []posted
-	submitting    bool
+	posted     []posted
+	submitting bool
 }
 
 // A posted message is one that is being delivered.
@@ -69,55 +71,57 @@ func (t *tenure) deliver(it *leader.Item) {
 	}
 	p.msg = t.session.Settler.Delivery(m)
 	t.flying.Add(1)
-	l := t.lanes[it.To]
-	if l == nil {
-		l = &lane{}
-		t.lanes[it.To] = l
+	d := t.destinations[it.To]
+	if d == nil {
+		d = &destination{}
+		t.destinations[it.To] = d
 	}
 	shared := p.msg
 	shared.Direct = shared.Direct && shared.Exchange != "" // the default exchange is always there
 	free := !t.session.Publisher.Alone(&shared)
-	if p.shares = free && t.takes[it.To] && l.apart == 0 && l.shared < mostSharing && len(l.waiting) == 0; p.shares {
-		l.shared++
+	if p.shares = free && t.takes[it.To] && d.apart == 0 && d.sharing < mostSharing; p.shares {
 		p.msg = shared
-		t.posted = append(t.posted, p)
-		t.more.Set()
+		d.sharing++
+		t.shared.posted = append(t.shared.posted, p)
+		t.submit(&t.shared)
 		return
 	}
 	p.msg.Apart = it.To
-	l.waiting = append(l.waiting, p)
-	t.goApart(l)
+	d.apart++
+	d.own.posted = append(d.own.posted, p)
+	if d.sharing == 0 {
+		t.submit(&d.own)
+	}
 }
 
-// goApart submits what waits in a lane, one message behind the other, unless some of that destination
-// are under way on the channel that it shares. The caller holds mu.
-func (t *tenure) goApart(l *lane) {
-	if l.submitting || l.shared > 0 || len(l.waiting) == 0 {
+// submit submits what is posted in a lane. The caller holds mu.
+func (t *tenure) submit(l *lane) {
+	if l.submitting || len(l.posted) == 0 {
 		return
 	}
 	l.submitting = true
 	go func() {
 		for {
 			t.mu.Lock()
-			if l.submitting = len(l.waiting) > 0; !l.submitting {
-				t.mu.Unlock()
+			todo := l.posted
+			l.posted, l.submitting = nil, len(todo) > 0
+			t.mu.Unlock()
+			if len(todo) == 0 {
 				return
 			}
-			p := l.waiting[0]
-			l.waiting = l.waiting[1:]
-			l.apart++
-			t.mu.Unlock()
-			within, cancel := context.WithTimeout(t.publish, attemptFor)
-			pending, err := t.session.Publisher.Submit(within, p.msg)
-			if err != nil {
-				cancel()
-				t.landed(p, err)
-				continue
+			for _, p := range todo {
+				within, cancel := context.WithTimeout(t.publish, attemptFor)
+				pending, err := t.session.Publisher.Submit(within, p.msg)
+				if err != nil {
+					cancel()
+					t.landed(p, err)
+					continue
+				}
+				go func() {
+					defer cancel()
+					t.landed(p, pending.Wait(within))
+				}()
 			}
-			go func() {
-				defer cancel()
-				t.landed(p, pending.Wait(within))
-			}()
 		}
 	}()
 }
@@ -128,63 +132,23 @@ func (t *tenure) byStage(p posted) {
 		func(err error) { t.happened(leader.Sent{Item: p.item, Outcome: t.outcome(p.item, err)}) })
 }
 
-// submit submits what is posted, until publish ends. What is posted by then fails.
-func (t *tenure) submit() {
-	publisher := t.session.Publisher
-	var latest context.Context // of all that is submitted in a minute: one for each would cost more
-	var since time.Time
-	for {
-		if now := time.Now(); now.Sub(since) > time.Minute {
-			ctx, cancel := context.WithTimeout(t.publish, attemptFor)
-			context.AfterFunc(ctx, cancel)
-			latest, since = ctx, now
-		}
-		within := latest
-		ended := t.publish.Err() != nil
-		t.mu.Lock()
-		todo := t.posted
-		t.posted = nil
-		t.mu.Unlock()
-		for _, p := range todo {
-			if publisher.Alone(&p.msg) {
-				go func() { t.landed(p, publisher.Publish(within, p.msg)) }()
-				continue
-			}
-			pending, err := publisher.Submit(t.publish, p.msg)
-			if err != nil {
-				t.landed(p, err)
-				continue
-			}
-			go func() { t.landed(p, pending.Wait(within)) }()
-		}
-		if len(todo) > 0 {
-			continue
-		}
-		if ended {
-			return
-		}
-		select {
-		case <-t.more:
-		case <-t.publish.Done():
-		}
-	}
-}
-
 // landed tells the leader what became of a message that was posted.
 func (t *tenure) landed(p posted, err error) {
 	defer t.flying.Done()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := p.item.To
-	l := t.lanes[to]
+	d := t.destinations[to]
 	if p.shares {
-		l.shared--
+		d.sharing--
 	} else {
-		l.apart--
+		d.apart--
 	}
-	t.goApart(l)
-	if l.shared+l.apart == 0 && !l.submitting {
-		delete(t.lanes, to)
+	if d.sharing == 0 {
+		t.submit(&d.own)
+	}
+	if d.sharing+d.apart == 0 {
+		delete(t.destinations, to)
 	}
 	if settle.Undelivered(err) && t.ctx.Err() == nil {
 		t.byStage(p)

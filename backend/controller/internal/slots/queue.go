@@ -2,6 +2,7 @@ package slots
 
 import (
 	"fmt"
+	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -14,6 +15,7 @@ type queue struct {
 	tenure  *tenure
 	is      leader.Queue
 	name    string
+	opening sync.Mutex       // held until it is consumed
 	channel *amqp091.Channel // nil before it is open; written with mu held
 }
 
@@ -74,5 +76,7 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 
 // release ends the consumer, once the acknowledgements are stored. What is not acknowledged goes back.
 func (q *queue) release() (released bool) {
+	q.opening.Lock()
+	defer q.opening.Unlock()
 	return q.channel != nil && broker.EndActive(q.channel, q.name)
 }

@@ -31,7 +31,6 @@ type tenure struct {
 	mu      sync.Mutex
 	leader  *leader.Leader
 	queues  map[leader.Queue]*queue
-	tasks   map[leader.Queue][]func()       // the first is running
 	answers map[leader.Queue]bool           // slots that have taken something in this tenure
 	held    map[leader.Queue][]leader.Write // writes to those of which that is not known yet
 	writes  []func() error                  // to be done one after the other: acknowledgements and bundles
@@ -39,7 +38,7 @@ type tenure struct {
 	tick    *time.Timer
 	writing context.Context // until this ends
 	counts  bool            // the queue of the snapshot answers
-	working sync.WaitGroup  // tasks, and consumers
+	working sync.WaitGroup  // all that is beside: write, consumers, and what opens and ends them
 	told    leader.Stats
 
 	delivering
@@ -59,7 +58,7 @@ var errClosing = errors.New("closing")
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		wheel: c.wheel, names: c.wheel.names, process: c.process, session: c.session, clock: c.clock,
-		queues: map[leader.Queue]*queue{}, tasks: map[leader.Queue][]func(){}, answers: map[leader.Queue]bool{leader.Log: true},
+		queues: map[leader.Queue]*queue{}, answers: map[leader.Queue]bool{leader.Log: true},
 		held: map[leader.Queue][]leader.Write{}, ready: pace.NewSignal(), delivering: newDelivering(),
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
@@ -73,7 +72,6 @@ func (c *controller) serve(ctx context.Context) error {
 		t.end(err)
 	}
 	t.working.Go(t.write)
-	go t.submit()
 	t.happened(leader.Tick{})
 	<-t.ctx.Done()
 	t.close(abandon, written)
@@ -135,7 +133,9 @@ func (t *tenure) do(e leader.Effect) {
 	case leader.Consume:
 		q := &queue{tenure: t, is: e.Queue, name: t.names.queue(e.Queue)}
 		t.queues[e.Queue] = q
-		t.task(e.Queue, func() {
+		q.opening.Lock()
+		t.working.Go(func() {
+			defer q.opening.Unlock()
 			channel, err := q.open()
 			if err == nil {
 				err = q.consume(channel, e.Prefetch)
@@ -148,9 +148,7 @@ func (t *tenure) do(e leader.Effect) {
 		q := t.queues[e.Queue]
 		delete(t.queues, e.Queue)
 		t.after(func() error { // behind its acknowledgements
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.task(e.Queue, func() {
+			t.working.Go(func() {
 				if q.release() {
 					t.happened(leader.Released(e))
 				}
@@ -292,27 +290,6 @@ func (t *tenure) weigh(is leader.Stats) {
 		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: is.Held - t.told.Held, Bytes: is.Bytes - t.told.Bytes})
 		t.told = is
 	}
-}
-
-// task does something with a queue, one thing after the other. The caller holds mu.
-func (t *tenure) task(q leader.Queue, f func()) {
-	t.tasks[q] = append(t.tasks[q], f)
-	if len(t.tasks[q]) > 1 {
-		return
-	}
-	t.working.Go(func() {
-		for more := true; more; {
-			f()
-			t.mu.Lock()
-			t.tasks[q] = t.tasks[q][1:]
-			if more = len(t.tasks[q]) > 0; more {
-				f = t.tasks[q][0]
-			} else {
-				delete(t.tasks, q)
-			}
-			t.mu.Unlock()
-		}
-	})
 }
 
 // close waits a while for what is being delivered, acknowledges it, and ends all consumers. The end of
