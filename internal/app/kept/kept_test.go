@@ -46,8 +46,8 @@ func TestNature(t *testing.T) {
 
 // TestBundleOf: a bundle of the log can be sent there again if it can be read, and nothing else can.
 func TestBundleOf(t *testing.T) {
-	inLog := "\xd7B\x01\x00\x01w\x00\x01\x00\x02\x01a\x01q\x00" // one message
-	inSlot := "\xd7B\x01\x01\x01w\x00\x00\x00\x01\x00\x02\x01a\x00\x01q\x00"
+	inLog := "\xd7B\x01\x00\x01w\x00\x01\x00\x02\x01a\x00\x00\x00\x00\x00\x01q\x00" // one message
+	inSlot := "\xd7B\x01\x01\x01w\x00\x00\x00\x01\x00\x02\x01a\x00\x00\x00\x00\x00\x00\x01q\x00"
 	sealed := func(body string) string {
 		sum := crc32.Checksum([]byte(body), crc32.MakeTable(crc32.Castagnoli))
 		return string(binary.BigEndian.AppendUint32([]byte(body), sum))

@@ -4,7 +4,7 @@
 //
 //	magic     2 bytes
 //	version   1 byte
-//	place     1 byte: the log, or a slot
+//	place     1 byte: 0 for the log, 1 for a slot
 //	writer    length and bytes
 //	number    uvarint
 //	turn      of a slot: level, 1 byte, and number, varint
@@ -30,10 +30,10 @@ const (
 	// it is written.
 	LoneSize = 16 << 10
 
-	magic0, magic1 = 0xd7, 'B'
-	version        = 1
-	checksumSize   = 4
-	maxWriter      = 64
+	magic, aBundle, areCounts = 0xd7, 'B', 'C'
+	version                   = 1
+	checksumSize              = 4
+	maxWriter                 = 64
 	// overhead is the size of a bundle without records, at most.
 	overhead = 4 + 1 + maxWriter + 1 + 4*binary.MaxVarintLen64 + checksumSize
 )
@@ -74,10 +74,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Append appends the bytes of a bundle to a buffer.
 func (b *Bundle) Append(to []byte) []byte {
 	begin := len(to)
-	to = append(to, magic0, magic1, version, 0)
-	if b.InSlot {
-		to[begin+3] = 1
-	}
+	to = append(to, magic, aBundle, version, flag(b.InSlot))
 	to = appendText(to, b.Writer)
 	to = binary.AppendUvarint(to, b.Number)
 	if b.InSlot {
@@ -90,33 +87,43 @@ func (b *Bundle) Append(to []byte) []byte {
 		to = b.Records[i].append(to, last, b.InSlot)
 		last = b.Records[i].Due
 	}
+	return seal(to, begin)
+}
+
+// seal appends the checksum of all that was appended since begin.
+func seal(to []byte, begin int) []byte {
 	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
 }
 
 // Fits reports whether a record of so many bytes may follow others of so many in a bundle.
 func Fits(others, size int) bool { return others == 0 || others+size+overhead <= MaxSize }
 
+// open checks the magic bytes, the version and the checksum, and reads what is between.
+func open(from []byte, kind byte) (reader, error) {
+	end := len(from) - checksumSize
+	switch {
+	case len(from) < 2 || from[0] != magic || from[1] != kind:
+		return reader{}, ErrForeign
+	case end < 3:
+		return reader{}, ErrCut
+	case crc32.Checksum(from[:end], castagnoli) != binary.BigEndian.Uint32(from[end:]):
+		return reader{}, ErrChecksum
+	case from[2] > version:
+		return reader{}, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], version)
+	case from[2] != version:
+		return reader{}, ErrForeign
+	}
+	return reader{left: from[3:end]}, nil
+}
+
 // Read reads the bytes of a bundle. What the records hold shares these bytes. An error is one of
 // those above.
 func Read(from []byte) (*Bundle, error) {
-	switch {
-	case len(from) < 3 || from[0] != magic0 || from[1] != magic1:
-		return nil, ErrForeign
-	case len(from) < 4+checksumSize:
-		return nil, ErrCut
+	r, err := open(from, aBundle)
+	if err != nil {
+		return nil, err
 	}
-	r := reader{left: from[4 : len(from)-checksumSize]}
-	sum := binary.BigEndian.Uint32(from[len(from)-checksumSize:])
-	switch {
-	case crc32.Checksum(from[:len(from)-checksumSize], castagnoli) != sum:
-		return nil, ErrChecksum
-	case from[2] > version:
-		return nil, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], version)
-	case from[2] != version || from[3] > 1:
-		return nil, ErrForeign
-	}
-	b := &Bundle{InSlot: from[3] == 1}
-	b.Writer, b.Number = r.text(maxWriter), r.uvarint()
+	b := &Bundle{InSlot: r.flag(), Writer: r.text(maxWriter), Number: r.uvarint()}
 	if b.InSlot {
 		b.Turn = Turn{int(r.byte()), r.varint()}
 	}
@@ -188,27 +195,31 @@ func (r *reader) varint() int64 {
 	return value
 }
 
-// text reads a text of at most so many bytes.
-func (r *reader) text(most uint64) string {
-	size := r.uvarint()
-	if size > most {
+// flag reads a byte that is 0 or 1.
+func (r *reader) flag() bool {
+	b := r.byte()
+	if b > 1 {
 		r.left = nil
-		return ""
 	}
-	return string(r.bytes(size))
+	return b == 1
 }
 
-// sameText is text for what is often the same as the last.
-func (r *reader) sameText(most uint64) string {
+// short reads a length of at most so many bytes, and these.
+func (r *reader) short(most uint64) []byte {
 	size := r.uvarint()
 	if size > most {
 		r.left = nil
-		return ""
 	}
-	if next := r.bytes(size); string(next) != r.to {
-		r.to = string(next)
+	return r.bytes(size)
+}
+
+func (r *reader) text(most uint64) string { return string(r.short(most)) }
+
+func flag(is bool) byte {
+	if is {
+		return 1
 	}
-	return r.to
+	return 0
 }
 
 func appendText[T string | []byte](to []byte, text T) []byte {

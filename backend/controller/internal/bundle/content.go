@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -36,8 +36,7 @@ func properties(m *amqp091.Publishing) []*string {
 
 const (
 	maxShort = 255
-	maxList  = 1 << 16 // of keys
-	maxDepth = 64      // of headers
+	maxDepth = 64 // of headers
 )
 
 // Append appends the bytes of a content. It fails for a header that AMQP does not know.
@@ -46,10 +45,10 @@ const (
 //	due            varint, ms by the broker's clock
 //	exchange, key  length and bytes
 //	to             count, and each with its length
-//	properties     a bit for each that is not empty, 2 bytes; each of those with its length
+//	properties     each with its length
 //	delivery mode, priority  1 byte each
 //	timestamp      varint, s since 1970; 0: none
-//	headers        see appendTable
+//	headers        count, and each: name, type, value
 //	body           length and bytes
 func (c *Content) Append(to []byte) ([]byte, error) {
 	to = binary.AppendVarint(to, c.Envelope.Due.UnixNano())
@@ -61,15 +60,9 @@ func (c *Content) Append(to []byte) ([]byte, error) {
 		to = appendText(to, key)
 	}
 	m := &c.Message
-	at, bits := len(to), uint16(0)
-	to = append(to, 0, 0)
-	for i, value := range properties(m) {
-		if *value != "" {
-			bits |= 1 << i
-			to = appendText(to, *value)
-		}
+	for _, value := range properties(m) {
+		to = appendText(to, *value)
 	}
-	binary.BigEndian.PutUint16(to[at:], bits)
 	to = append(to, m.DeliveryMode, m.Priority)
 	seconds := int64(0)
 	if !m.Timestamp.IsZero() {
@@ -77,10 +70,7 @@ func (c *Content) Append(to []byte) ([]byte, error) {
 	}
 	to = binary.AppendVarint(to, seconds)
 	to, err := appendTable(to, m.Headers, 0)
-	if err != nil {
-		return nil, err
-	}
-	return appendText(to, m.Body), nil
+	return appendText(to, m.Body), err
 }
 
 // ReadContent reverses Append. The body shares the bytes of the payload.
@@ -90,28 +80,19 @@ func ReadContent(from []byte) (c Content, err error) {
 	c.Envelope.Delay = time.Duration(r.varint())
 	c.Due = brokertime.Due(r.varint())
 	c.Envelope.Exchange, c.Key = r.text(maxShort), r.text(maxShort)
-	for range min(r.uvarint(), maxList) {
-		if r.left == nil {
-			return c, ErrContent
-		}
+	for range r.count() {
 		c.To = append(c.To, r.text(maxShort))
 	}
 	m := &c.Message
-	bits := r.bytes(2)
-	if len(bits) < 2 {
-		return c, ErrContent
-	}
-	for i, value := range properties(m) {
-		if binary.BigEndian.Uint16(bits)&(1<<i) != 0 {
-			*value = r.text(maxShort)
-		}
+	for _, value := range properties(m) {
+		*value = r.text(maxShort)
 	}
 	m.DeliveryMode, m.Priority = r.byte(), r.byte()
 	if seconds := r.varint(); seconds != 0 {
 		m.Timestamp = time.Unix(seconds, 0)
 	}
-	if m.Headers, err = r.table(0); err != nil {
-		return c, err
+	if headers := r.table(0); len(headers) > 0 {
+		m.Headers = headers
 	}
 	m.Body = r.bytes(r.uvarint())
 	if r.left == nil || len(r.left) > 0 || len(c.To) == 0 {
@@ -120,8 +101,21 @@ func ReadContent(from []byte) (c Content, err error) {
 	return c, nil
 }
 
-// appendTable appends a table: the number of its fields, and each with its name, a letter for its
-// type as in AMQP, and its value.
+// fixed are the types of headers whose size is fixed, by the letters that AMQP has for them.
+var fixed = map[byte]reflect.Type{
+	't': reflect.TypeFor[bool](),
+	'b': reflect.TypeFor[int8](),
+	'B': reflect.TypeFor[uint8](),
+	's': reflect.TypeFor[int16](),
+	'u': reflect.TypeFor[uint16](),
+	'I': reflect.TypeFor[int32](),
+	'i': reflect.TypeFor[uint32](),
+	'l': reflect.TypeFor[int64](),
+	'f': reflect.TypeFor[float32](),
+	'd': reflect.TypeFor[float64](),
+	'D': reflect.TypeFor[amqp091.Decimal](),
+}
+
 func appendTable(to []byte, t amqp091.Table, depth int) (_ []byte, err error) {
 	to = binary.AppendUvarint(to, uint64(len(t)))
 	for _, name := range slices.Sorted(maps.Keys(t)) { // so that a bundle can be compared with another
@@ -139,36 +133,11 @@ func appendValue(to []byte, value any, depth int) (_ []byte, err error) {
 	switch v := value.(type) {
 	case nil:
 		return append(to, 'V'), nil
-	case bool:
-		if v {
-			return append(to, 't', 1), nil
-		}
-		return append(to, 't', 0), nil
-	case byte:
-		return append(to, 'B', v), nil
-	case int8:
-		return append(to, 'b', byte(v)), nil
-	case int16:
-		return binary.AppendVarint(append(to, 's'), int64(v)), nil
-	case uint16:
-		return binary.AppendVarint(append(to, 'u'), int64(v)), nil
-	case int32:
-		return binary.AppendVarint(append(to, 'I'), int64(v)), nil
-	case uint32:
-		return binary.AppendVarint(append(to, 'i'), int64(v)), nil
 	case int:
 		if v == int(int32(v)) { // as amqp091-go writes it
-			return binary.AppendVarint(append(to, 'I'), int64(v)), nil
+			return appendValue(to, int32(v), depth)
 		}
-		return binary.AppendVarint(append(to, 'l'), int64(v)), nil
-	case int64:
-		return binary.AppendVarint(append(to, 'l'), v), nil
-	case float32:
-		return binary.BigEndian.AppendUint32(append(to, 'f'), math.Float32bits(v)), nil
-	case float64:
-		return binary.BigEndian.AppendUint64(append(to, 'd'), math.Float64bits(v)), nil
-	case amqp091.Decimal:
-		return binary.AppendVarint(append(to, 'D', v.Scale), int64(v.Value)), nil
+		return appendValue(to, int64(v), depth)
 	case string:
 		return appendText(append(to, 'S'), v), nil
 	case []byte:
@@ -186,99 +155,65 @@ func appendValue(to []byte, value any, depth int) (_ []byte, err error) {
 		}
 		return to, nil
 	}
+	for letter, of := range fixed {
+		if of == reflect.TypeOf(value) {
+			return binary.Append(append(to, letter), binary.BigEndian, value)
+		}
+	}
 	return nil, fmt.Errorf("AMQP has no %T", value)
 }
 
-// table reads a table; nil if it is empty.
-func (r *reader) table(depth int) (amqp091.Table, error) {
-	count := r.uvarint()
-	if depth > maxDepth || count > uint64(len(r.left)) {
-		return nil, ErrContent
+// count reads how many values follow, of a byte at least.
+func (r *reader) count() uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.left)) {
+		r.left = nil
+		return 0
 	}
-	var t amqp091.Table
-	if count > 0 {
-		t = make(amqp091.Table, min(count, 16))
-	}
-	for range count {
-		name := r.text(maxShort)
-		value, err := r.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
-		t[name] = value
-	}
-	return t, nil
+	return n
 }
 
-// within reads a number that must lie between two others.
-func (r *reader) within(least, most int64) int64 {
-	v := r.varint()
-	if v < least || v > most {
+func (r *reader) table(depth int) amqp091.Table {
+	t := amqp091.Table{}
+	for range r.count() {
+		name := r.text(maxShort)
+		t[name] = r.value(depth + 1)
+	}
+	return t
+}
+
+func (r *reader) value(depth int) any {
+	if depth > maxDepth {
 		r.left = nil
 	}
-	return v
-}
-
-func (r *reader) value(depth int) (value any, err error) {
-	switch r.byte() {
+	switch letter := r.byte(); letter {
 	case 'V':
-	case 't':
-		value = r.byte() != 0
-	case 'B':
-		value = r.byte()
-	case 'b':
-		value = int8(r.byte())
-	case 's':
-		value = int16(r.within(math.MinInt16, math.MaxInt16))
-	case 'u':
-		value = uint16(r.within(0, math.MaxUint16))
-	case 'I':
-		value = int32(r.within(math.MinInt32, math.MaxInt32))
-	case 'i':
-		value = uint32(r.within(0, math.MaxUint32))
-	case 'l':
-		value = r.varint()
-	case 'f':
-		if b := r.bytes(4); len(b) == 4 {
-			value = math.Float32frombits(binary.BigEndian.Uint32(b))
-		}
-	case 'd':
-		if b := r.bytes(8); len(b) == 8 {
-			value = math.Float64frombits(binary.BigEndian.Uint64(b))
-		}
-	case 'D':
-		value = amqp091.Decimal{Scale: r.byte(), Value: int32(r.within(math.MinInt32, math.MaxInt32))}
+		return nil
 	case 'S':
-		value = string(r.bytes(r.uvarint()))
+		return string(r.bytes(r.uvarint()))
 	case 'x':
-		value = r.bytes(r.uvarint())
+		return r.bytes(r.uvarint())
 	case 'T':
-		value = time.Unix(r.varint(), 0)
+		return time.Unix(r.varint(), 0)
 	case 'F':
-		t, err := r.table(depth)
-		if t == nil {
-			t = amqp091.Table{}
-		}
-		return t, err
+		return r.table(depth)
 	case 'A':
-		count := r.uvarint()
-		if depth > maxDepth || count > uint64(len(r.left)) {
-			return nil, ErrContent
+		list := []any{}
+		for range r.count() {
+			list = append(list, r.value(depth+1))
 		}
-		list := make([]any, 0, min(count, 16))
-		for range count {
-			item, err := r.value(depth + 1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		return list, nil
+		return list
 	default:
-		return nil, ErrContent
+		of := fixed[letter]
+		if of == nil {
+			r.left = nil
+			return nil
+		}
+		v := reflect.New(of)
+		if _, err := binary.Decode(r.left, binary.BigEndian, v.Interface()); err != nil {
+			r.left = nil
+		}
+		r.bytes(uint64(binary.Size(v.Interface())))
+		return v.Elem().Interface()
 	}
-	if r.left == nil {
-		return nil, ErrContent
-	}
-	return value, nil
 }

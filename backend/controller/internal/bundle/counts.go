@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/crc32"
 
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
@@ -21,7 +19,7 @@ import (
 //	held      a count
 //	count     uvarint, of turns
 //	turns     each a level, 1 byte, a number, varint, and a count
-//	progress  uvarint, of bundles, and each: writer, number, records, and a bit for each of those
+//	progress  of bundles: writer, number, records, and the bits, with their length
 //	checksum  4 bytes, CRC-32C of all before it
 type Counts struct {
 	Tenure string         // that wrote them
@@ -53,11 +51,6 @@ const (
 	// CountsType is the content type of an AMQP message whose body is [Counts].
 	CountsType = "application/x-delayer-counts"
 
-	countsMagic1  = 'C'
-	countsVersion = 1
-	maxTurns      = 1000
-	// minTurn is the size of the smallest turn: its level, its number, and a count of six bytes.
-	minTurn = 2 + 6
 	// maxCount is beyond what any broker holds, and sums do not overflow.
 	maxCount = 1 << 40
 )
@@ -70,10 +63,11 @@ func (t Turn) Compare(other Turn) int {
 	return cmp.Or(cmp.Compare(t.Level, other.Level), cmp.Compare(t.Number, other.Number))
 }
 
-// Append appends the bytes of counts to a buffer.
+// Append appends the bytes of counts to a buffer. Of much progress it leaves some out: what is told
+// fits into one message.
 func (c *Counts) Append(to []byte) []byte {
 	begin := len(to)
-	to = append(to, magic0, countsMagic1, countsVersion)
+	to = append(to, magic, areCounts, version)
 	to = appendText(to, c.Tenure)
 	to = binary.AppendVarint(to, int64(c.At))
 	to = c.Held.append(to)
@@ -83,16 +77,20 @@ func (c *Counts) Append(to []byte) []byte {
 		to = binary.AppendVarint(to, t.Turn.Number)
 		to = t.append(to)
 	}
-	to = appendProgress(to, c.Progress)
-	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
+	for _, p := range c.Progress {
+		if len(to)-begin > MaxSize/2 {
+			break
+		}
+		to = appendText(to, p.Writer)
+		to = binary.AppendUvarint(to, p.Number)
+		to = binary.AppendUvarint(to, uint64(p.Records))
+		to = appendText(to, p.Done)
+	}
+	return seal(to, begin)
 }
 
 func (c *Count) append(to []byte) []byte {
-	exact := byte(0)
-	if c.Exact {
-		exact = 1
-	}
-	to = append(to, exact)
+	to = append(to, flag(c.Exact))
 	for _, n := range [...]int{c.Bundles, c.Messages, c.Changes} {
 		to = binary.AppendUvarint(to, uint64(n))
 	}
@@ -102,42 +100,29 @@ func (c *Count) append(to []byte) []byte {
 
 // ReadCounts reads the bytes of counts.
 func ReadCounts(from []byte) (*Counts, error) {
-	switch {
-	case len(from) < 2 || from[0] != magic0 || from[1] != countsMagic1:
-		return nil, ErrForeign
-	case len(from) < 3+checksumSize || len(from) > MaxSize:
+	if len(from) > MaxSize {
 		return nil, ErrCut
 	}
-	r := reader{left: from[3 : len(from)-checksumSize]}
-	sum := binary.BigEndian.Uint32(from[len(from)-checksumSize:])
-	switch {
-	case crc32.Checksum(from[:len(from)-checksumSize], castagnoli) != sum:
-		return nil, ErrChecksum
-	case from[2] > countsVersion:
-		return nil, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], countsVersion)
-	case from[2] != countsVersion:
-		return nil, ErrForeign
+	r, err := open(from, areCounts)
+	if err != nil {
+		return nil, err
 	}
 	c := &Counts{Tenure: r.text(maxWriter), At: brokertime.Due(r.varint())}
 	if !c.Held.read(&r) || c.At != 0 && !c.At.Valid() {
 		return nil, ErrCounts
 	}
-	turns := r.uvarint()
-	if turns > maxTurns || turns > uint64(len(r.left)/minTurn) {
-		return nil, ErrCounts
-	}
-	for range turns {
+	for range r.uvarint() {
 		t := TurnCount{Turn: Turn{int(r.byte()), r.varint()}}
-		if !t.read(&r) || len(c.Turns) > 0 && t.Turn.Compare(c.Turns[len(c.Turns)-1].Turn) <= 0 {
+		if !t.read(&r) {
 			return nil, ErrCounts
 		}
 		c.Turns = append(c.Turns, t)
 	}
-	var is bool
-	if c.Progress, is = readProgress(&r); !is {
-		return nil, ErrCounts
+	for len(r.left) > 0 {
+		p := Progress{Writer: r.text(maxWriter), Number: r.uvarint(), Records: int(r.uvarint()), Done: r.short(MaxSize)}
+		c.Progress = append(c.Progress, p)
 	}
-	if len(r.left) > 0 {
+	if r.left == nil {
 		return nil, ErrCut
 	}
 	return c, nil
@@ -145,8 +130,7 @@ func ReadCounts(from []byte) (*Counts, error) {
 
 // read reverses append. It is false for what no leader writes.
 func (c *Count) read(from *reader) bool {
-	exact := from.byte()
-	c.Exact = exact == 1
+	c.Exact = from.flag()
 	for _, n := range [...]*int{&c.Bundles, &c.Messages, &c.Changes} {
 		value := from.uvarint()
 		if value > maxCount {
@@ -157,5 +141,27 @@ func (c *Count) read(from *reader) bool {
 	c.First = brokertime.Due(from.varint())
 	c.Last = c.First + brokertime.Due(from.varint())
 	known := c.First.Valid() && c.Last.Valid() && c.First <= c.Last && c.Messages > 0
-	return from.left != nil && exact <= 1 && (known || c.First == 0 && c.Last == 0)
+	return from.left != nil && (known || c.First == 0 && c.Last == 0)
+}
+
+// A Progress tells which records of a bundle are finished: delivered, stored elsewhere or dropped.
+// The bundle is not acknowledged, since others are not.
+type Progress struct {
+	Writer  string
+	Number  uint64
+	Records int    // of the bundle
+	Done    []byte // a bit for each, as far as the last that is set
+}
+
+// Is reports whether a record is finished.
+func (p *Progress) Is(record int) bool {
+	return record/8 < len(p.Done) && p.Done[record/8]&(1<<(record%8)) != 0
+}
+
+// Set notes that a record is finished.
+func (p *Progress) Set(record int) {
+	for len(p.Done) <= record/8 {
+		p.Done = append(p.Done, 0)
+	}
+	p.Done[record/8] |= 1 << (record % 8)
 }

@@ -18,7 +18,7 @@ func someCounts() *Counts {
 			{Turn{0, 448_832_300}, Count{Bundles: 2, Messages: 600, First: 1_795_329_200_004, Last: 1_795_329_200_004, Exact: true}},
 			{Turn{5, 62_337}, Count{Bundles: 40_000, Messages: maxCount}},
 		},
-		Progress: []Progress{{Writer: "a", Number: 7, Records: 9, Done: []byte{0x83, 1}}, {Writer: "b", Records: 1, Done: []byte{1}}},
+		Progress: []Progress{{Writer: "a", Number: 7, Records: 9, Done: []byte{0x83, 1}}, {Writer: "b", Records: 1000, Done: []byte{1}}},
 	}
 }
 
@@ -55,11 +55,9 @@ func TestReadCounts_Forged(t *testing.T) {
 	}
 	whole := someCounts().Append(nil)
 	newer := bytes.Clone(whole[:len(whole)-checksumSize])
-	newer[2] = countsVersion + 1
+	newer[2] = version + 1
 	begin := (&Counts{}).Append(nil)
-	begin = begin[:len(begin)-checksumSize-2] // without the numbers of turns and of progress
-	ends := begin[:len(begin):len(begin)]
-	ends = append(ends, 0) // without the latter
+	begin = begin[:len(begin)-checksumSize-1] // without the number of turns
 	for name, c := range map[string]struct {
 		from []byte
 		want error
@@ -72,16 +70,10 @@ func TestReadCounts_Forged(t *testing.T) {
 		"with a million turns":      {forge(binary.AppendUvarint(bytes.Clone(begin), 1_000_000)), ErrCounts},
 		"with 2^64 - 1 turns":       {forge(binary.AppendUvarint(bytes.Clone(begin), math.MaxUint64)), ErrCounts},
 		"with fewer turns":          {forge(binary.AppendUvarint(bytes.Clone(begin), 1)), ErrCounts},
-		"with turns twice":          {wrong(func(c *Counts) { c.Turns[1].Turn = c.Turns[0].Turn }), ErrCounts},
-		"not in order":              {wrong(func(c *Counts) { c.Turns[2].Turn.Level = 0; c.Turns[2].Turn.Number = 7 }), ErrCounts},
 		"with too many messages":    {wrong(func(c *Counts) { c.Held.Messages = maxCount + 1 }), ErrCounts},
 		"with fewer than none":      {wrong(func(c *Counts) { c.Turns[1].Bundles = -1 }), ErrCounts},
 		"with an impossible time":   {wrong(func(c *Counts) { c.At = -1 }), ErrCounts},
 		"the last before the first": {wrong(func(c *Counts) { c.Held.First, c.Held.Last = c.Held.Last, c.Held.First }), ErrCounts},
-		"with much progress":        {forge(binary.AppendUvarint(bytes.Clone(ends), math.MaxUint64)), ErrCounts},
-		"with fewer bundles":        {forge(binary.AppendUvarint(bytes.Clone(ends), 1)), ErrCounts},
-		"of too many records":       {wrong(func(c *Counts) { c.Progress[0].Records = MaxSize + 1 }), ErrCounts},
-		"of more bits":              {wrong(func(c *Counts) { c.Progress[1].Done = nil }), ErrCounts},
 		"due times of no message":   {wrong(func(c *Counts) { c.Held.Messages = 0 }), ErrCounts},
 	} {
 		_, err := ReadCounts(c.from)
@@ -108,17 +100,21 @@ func FuzzReadCounts(f *testing.F) {
 // TestCounts_Full: what is too much progress for one message is left out.
 func TestCounts_Full(t *testing.T) {
 	c := &Counts{}
-	for n := range maxProgress + 1 {
+	for n := range 1024 {
 		p := Progress{Writer: "5BQ2ZK7M1A", Number: uint64(n), Records: 800}
 		p.Set(799)
 		c.Progress = append(c.Progress, p)
 	}
+	c.Progress[200].Set(MaxSize)
 	written := c.Append(nil)
 	require.Less(t, len(written), MaxSize)
 	got, err := ReadCounts(written)
 	require.NoError(t, err)
-	require.Len(t, got.Progress, maxDone/100)
+	require.Greater(t, len(got.Progress), 200)
 	require.True(t, got.Progress[7].Is(799))
 	require.False(t, got.Progress[7].Is(798))
 	require.False(t, got.Progress[7].Is(800))
+	got.Progress[7].Set(800)
+	require.True(t, got.Progress[7].Is(799))
+	require.True(t, got.Progress[7].Is(800))
 }

@@ -16,7 +16,6 @@ const (
 	Cancel               // drops the message of this id and due time
 	Postpone             // makes that message due at Next instead
 	Mark                 // comes back to the leader that wrote it: all before it has been read
-	kinds
 )
 
 // A Record is one entry of a bundle.
@@ -40,7 +39,7 @@ type Record struct {
 
 // Size is how many bytes a record takes in a bundle, at most.
 func (r *Record) Size() int {
-	const fields = 1 + 6*binary.MaxVarintLen64 + 4*binary.MaxVarintLen32
+	const fields = 2 + 5*binary.MaxVarintLen64 + 4*binary.MaxVarintLen32
 	return fields + len(r.ID) + len(r.To) + len(r.User) + len(r.Payload)
 }
 
@@ -50,35 +49,11 @@ const (
 	maxTo = 600 // an exchange and a routing key
 	// minRecord is the size of the smallest record: a mark, with a kind, a due time and a place.
 	minRecord = 2
-
-	kindBits            = 0x03
-	flagTicket    uint8 = 1 << 2
-	flagLeft      uint8 = 1 << 3
-	flagOwn       uint8 = 1 << 4
-	flagUser      uint8 = 1 << 5
-	flagWanted    uint8 = 1 << 6
-	unknownRecord uint8 = 0x80
 )
 
 // append appends a record. Its due time is written as the difference to that of the last.
 func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
-	first := uint8(r.Kind)
-	if r.Ticket {
-		first |= flagTicket
-	}
-	if r.Left != 0 {
-		first |= flagLeft
-	}
-	if r.Own != 0 {
-		first |= flagOwn
-	}
-	if r.User != "" {
-		first |= flagUser
-	}
-	if r.Wanted != 0 {
-		first |= flagWanted
-	}
-	to = append(to, first)
+	to = append(to, byte(r.Kind))
 	to = binary.AppendVarint(to, int64(r.Due-last))
 	if r.Kind == Mark {
 		return to
@@ -87,21 +62,14 @@ func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
 	if inSlot {
 		to = binary.AppendUvarint(to, uint64(r.At))
 	}
-	if first&flagLeft != 0 {
-		to = binary.AppendVarint(to, int64(r.Left))
-	}
-	if first&flagOwn != 0 {
-		to = binary.AppendVarint(to, int64(r.Own))
-	}
 	switch r.Kind {
 	case Message:
-		if r.Wanted != 0 {
-			to = binary.AppendVarint(to, int64(r.Wanted))
-		}
-		if r.User != "" {
-			to = appendText(to, r.User)
-		}
-		to = appendText(appendText(to, r.To), r.Payload)
+		to = append(to, flag(r.Ticket))
+		to = binary.AppendVarint(to, int64(r.Left))
+		to = binary.AppendVarint(to, int64(r.Own))
+		to = binary.AppendVarint(to, int64(r.Wanted))
+		to = appendText(appendText(to, r.User), r.To)
+		to = appendText(to, r.Payload)
 	case Postpone:
 		to = binary.AppendVarint(to, int64(r.Next-r.Due))
 	}
@@ -110,50 +78,51 @@ func (r *Record) append(to []byte, last brokertime.Due, inSlot bool) []byte {
 
 // read reverses append. It is false for what no Delayer writes.
 func (r *Record) read(from *reader, last brokertime.Due, inSlot bool) bool {
-	first := from.byte()
-	r.Kind = Kind(first & kindBits)
-	r.Ticket = first&flagTicket != 0
+	r.Kind = Kind(from.byte())
 	r.Due = last + brokertime.Due(from.varint())
-	if first&unknownRecord != 0 || r.Due != 0 && !r.Due.Valid() {
+	known := r.Due.Valid()
+	switch {
+	case from.left == nil || !known && r.Due != 0:
 		return false
-	}
-	if r.Kind == Mark {
-		return first == uint8(Mark) && from.left != nil
+	case r.Kind == Mark:
+		return true
 	}
 	r.ID = from.text(MaxID)
 	if inSlot {
 		r.At = int64(from.uvarint())
 	}
-	if first&flagLeft != 0 {
-		r.Left = time.Duration(from.varint())
-	}
-	if first&flagOwn != 0 {
-		r.Own = time.Duration(from.varint())
-	}
 	switch r.Kind {
 	case Message:
-		if first&flagWanted != 0 {
-			r.Wanted = brokertime.Due(from.varint())
-		}
-		if first&flagUser != 0 {
-			r.User = from.text(maxShort)
-		}
-		r.To = from.sameText(maxTo)
+		r.Ticket = from.flag()
+		r.Left, r.Own = time.Duration(from.varint()), time.Duration(from.varint())
+		r.Wanted = brokertime.Due(from.varint())
+		r.User, r.To = from.text(maxShort), from.destination()
 		r.Payload = from.bytes(from.uvarint())
-		if r.Due == 0 && inSlot || r.Left < 0 || r.Left > longest || r.Due != 0 && r.Left != 0 || r.Wanted != 0 && !r.Wanted.Valid() {
+		switch {
+		case inSlot && !known, r.Left < 0 || r.Left > longest, known && r.Left != 0, r.Wanted != 0 && !r.Wanted.Valid():
 			return false
 		}
 	case Cancel:
-		if first != uint8(Cancel) || r.Due == 0 {
+		if !known {
 			return false
 		}
 	case Postpone:
 		r.Next = r.Due + brokertime.Due(from.varint())
-		if first != uint8(Postpone) || r.Due == 0 || !r.Next.Valid() {
+		if !known || !r.Next.Valid() {
 			return false
 		}
+	default:
+		return false
 	}
 	return from.left != nil && r.ID != "" && r.At >= 0
+}
+
+// destination reads that of a message, which is often the last one's.
+func (r *reader) destination() string {
+	if next := r.short(maxTo); string(next) != r.to {
+		r.to = string(next)
+	}
+	return r.to
 }
 
 // longest is the longest delay: no sum of delays and times overflows.

@@ -31,7 +31,6 @@ type Record struct {
 	Alone bool // and nothing else is unconfirmed beside it: the broker may not take it
 	Of    any  // the caller's
 	came  time.Duration
-	taken bool // it is in a bundle
 }
 
 // An Event is something that has happened: one of the types below.
@@ -114,7 +113,11 @@ func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Dura
 		w.waiting = append(w.waiting, e.Record)
 		w.bytes += e.Record.Size()
 	case Withdraw:
-		w.withdraw(e.Record)
+		if i := slices.Index(w.waiting, e.Record); i >= 0 {
+			w.waiting = slices.Delete(w.waiting, i, i+1)
+			w.bytes -= e.Record.Size()
+			w.out = append(w.out, Settle{e.Record, Refused})
+		}
 	case Confirmed:
 		for _, r := range w.flying[e.ID] {
 			w.out = append(w.out, Settle{r, e.Outcome})
@@ -159,20 +162,6 @@ func (w *Writer) End() (todo []Effect) {
 	return todo
 }
 
-func (w *Writer) withdraw(r *Record) {
-	if r.taken {
-		return
-	}
-	for i, waiting := range w.waiting {
-		if waiting == r {
-			w.waiting = append(w.waiting[:i:i], w.waiting[i+1:]...)
-			w.bytes -= r.Size()
-			w.out = append(w.out, Settle{r, Refused})
-			return
-		}
-	}
-}
-
 // Take makes a reserved bundle of what waits and fits into one. It is nil if all records were
 // withdrawn, or the connection is lost: then the reservation is over.
 func (w *Writer) Take(id uint64) *bundle.Bundle {
@@ -186,7 +175,6 @@ func (w *Writer) Take(id uint64) *bundle.Bundle {
 	}
 	b := &bundle.Bundle{Writer: w.name, Number: id, Records: make([]bundle.Record, n)}
 	for i, r := range w.waiting[:n] {
-		r.taken = true
 		w.bytes -= r.Size()
 		b.Records[i] = r.Record
 	}
