@@ -17,19 +17,15 @@ import (
 type clock struct {
 	wall   brokertime.Wall
 	broker atomic.Pointer[brokertime.Clock]
-	vain   atomic.Int64  // when it was last waited for in vain, by [stamp.Reading]
-	closed chan struct{} // nobody asks for the time any more
+	vain   atomic.Int64    // when it was last waited for in vain, by [stamp.Reading]
+	asking context.Context // once it has ended nobody asks for the time any more
+	close  context.CancelFunc
 }
 
-func newClock(wall brokertime.Wall) *clock { return &clock{wall: wall, closed: make(chan struct{})} }
-
-func (c *clock) isClosed() bool {
-	select {
-	case <-c.closed:
-		return true
-	default:
-		return false
-	}
+func newClock(wall brokertime.Wall) *clock {
+	c := &clock{wall: wall}
+	c.asking, c.close = context.WithCancel(context.Background())
+	return c
 }
 
 func (c *clock) now() leader.Now {
@@ -50,13 +46,11 @@ func (c *clock) used() {
 
 const lookAgain = 50 * time.Millisecond
 
-// until is how long after now a time is, and when now was. What passes between two readings of the
-// time would otherwise make a message early: due is what is left, from what now says of the
-// broker's clock.
-func until(due time.Time, now leader.Now) (left time.Duration, at time.Time) {
-	at = time.Now()
-	at = at.Add(now.Mono - stamp.Reading(at))
-	return due.Sub(at), at
+// until is how long after now a time is. What passes between two readings of the time would otherwise
+// make a message early: due is what is left, from what now says of the broker's clock.
+func until(due time.Time, now leader.Now) time.Duration {
+	at := time.Now()
+	return due.Sub(at.Add(now.Mono - stamp.Reading(at)))
 }
 
 // wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is
@@ -70,7 +64,7 @@ func (c *clock) wait(ctx context.Context) leader.Now {
 		}
 		select {
 		case <-time.After(lookAgain):
-		case <-c.closed:
+		case <-c.asking.Done():
 			return now
 		case <-ctx.Done():
 			return now
@@ -112,8 +106,7 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 		return nil, err
 	}
 	c.broker.Store(asks)
-	asking, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { asks.Run(asking) })
-	return func() { close(c.closed); cancel(); running.Wait() }, nil
+	running.Go(func() { asks.Run(c.asking) })
+	return func() { c.close(); running.Wait() }, nil
 }

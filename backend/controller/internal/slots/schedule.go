@@ -95,7 +95,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	}
 	began := time.Now()
 	next, err := d.change(ctx, op, t, func(now leader.Now) (brokertime.Due, error) {
-		left, _ := until(began.Add(stamp.Whole(delay)), now)
+		left := until(began.Add(stamp.Whole(delay)), now)
 		if next, _, _ := leader.Enter(now, left); next >= t.due {
 			return next, nil
 		}
@@ -152,7 +152,7 @@ func (d *Delayer) time(ctx context.Context, op string) (leader.Now, error) {
 	switch {
 	case now.Known:
 		return now, nil
-	case d.clock.isClosed():
+	case d.clock.asking.Err() != nil:
 		return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrClosed}
 	}
 	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
@@ -167,45 +167,36 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leade
 	stored := false // perhaps
 	for attempt := 1; ; attempt++ {
 		now, err := d.time(ctx, op)
-		switch {
-		case err != nil && stored:
-			return 0, d.maybe(op, t, err)
-		case err != nil:
-			return 0, err
-		case !leader.InTime(now, t.due) && stored:
-			return 0, d.maybe(op, t, errors.New("it may come too late: the broker took long to confirm it"))
-		case !leader.InTime(now, t.due):
-			return 0, d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))
+		if err == nil && !leader.InTime(now, t.due) {
+			err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))
 		}
-		if next, err = to(now); err != nil {
-			return 0, err
+		if err == nil {
+			next, err = to(now)
 		}
-		err = d.write(ctx, t, next)
-		again := attempt < mostAttempts && ctx.Err() == nil
+		again := err == nil && attempt < mostAttempts
+		if err == nil {
+			err = d.write(ctx, t, next)
+		}
+		unknown := errors.Is(err, delayer.ErrUnknown)
+		stored = stored || unknown || err == nil
 		switch {
 		case err == nil && leader.InTime(d.clock.now(), t.due):
 			return next, nil
 		case err == nil:
-			return 0, d.maybe(op, t, errors.New("it is stored, but may come too late: the broker took long to confirm it"))
-		case errors.Is(err, delayer.ErrUnknown):
-			stored = true
+			err, again = errors.New("the broker took long to confirm it, and it may come too late"), false
 		case errors.Is(err, broker.ErrReturned) || delivery.TopologyLost(err):
 			d.Keeper().Doubt()
 		default:
-			again = false
+			again = again && unknown
 		}
-		if !again && stored && !errors.Is(err, delayer.ErrUnknown) {
-			return 0, d.maybe(op, t, err)
-		}
-		if !again {
+		switch {
+		case again && ctx.Err() == nil: // once more
+		case stored && !unknown:
+			return 0, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored: %s", err.Error())) // not %w: the kind is another
+		default:
 			return 0, d.named(op, t, err)
 		}
 	}
-}
-
-// maybe is the error of a change that may be stored.
-func (d *Delayer) maybe(op string, t ticket, why error) error {
-	return d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored: %s", why.Error())) // not %w: the kind is another
 }
 
 // named adds the message to an error that says not what is to be fixed.

@@ -61,7 +61,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	}
 	process := rand.Text()
 	knows := newClock(brokertime.ThisWall())
-	how := &strategy{wheel: w, limits: w.Limits(), clock: knows}
+	how := &strategy{wheel: w, clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {
 		return nil, err

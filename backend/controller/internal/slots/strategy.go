@@ -20,7 +20,6 @@ import (
 // strategy implements [engine.Strategy], [engine.Submitter] and [engine.Reckoner].
 type strategy struct {
 	wheel  *Wheel
-	limits delayer.Limits
 	clock  *clock
 	log    *publisher
 	steady steady
@@ -53,7 +52,7 @@ func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
 	return now
 }
 
-func (s *strategy) Limits() delayer.Limits { return s.limits }
+func (s *strategy) Limits() delayer.Limits { return s.wheel.Limits() }
 func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 
 // Growth implements [engine.Strategy]: a message waits in the body of another.
@@ -73,7 +72,7 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	}
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	at := m.Due.Add(-m.Delay)
-	left, _ := until(at.Add(stamp.Whole(m.Delay)), now)
+	left := until(at.Add(stamp.Whole(m.Delay)), now)
 	if now.Known {
 		now = s.steady.from(now, stamp.Reading(at))
 	}

@@ -17,9 +17,7 @@ import (
 // A ticket names a message that may be changed. Its text is "d2." and the base64 (URL, without
 // padding) of
 //
-//	vhost     3 bytes of the hash of the vhost
-//	prefix    3 bytes of the hash of the prefix
-//	wheel     2 bytes of the hash of the wheel
+//	wheel     8 bytes of the hash of vhost, prefix and slots
 //	due       varint, ms since 1970 by the broker's clock
 //	id        of the message: the rest
 //	checksum  4 bytes
@@ -30,34 +28,24 @@ type ticket struct {
 
 const (
 	beginTicket, beginOldTicket = "d2.", "d1."
-	ofVhost, ofPrefix, ofWheel  = 3, 3, 2 // bytes
-	checksum                    = 4
+	ofWheel, checksum           = 8, 4 // bytes
 )
 
 // Why a text is not a ticket.
 var (
 	errDamaged = errors.New("it is not a ticket, or damaged")
 	errOld     = errors.New("it is of an earlier version of Delayer, whose messages this one does not deliver")
-	errVhost   = errors.New("it is of another vhost")
-	errPrefix  = errors.New("it is of a Delayer with another prefix")
-	errWheel   = errors.New("it is of a wheel with other slots")
+	errOthers  = errors.New("it is of another vhost or prefix, or of other slots")
 )
 
 var ticketEncoding = base64.RawURLEncoding.Strict()
 
 // tickets writes and reads the tickets of one wheel: it holds what they begin with.
-type tickets [ofVhost + ofPrefix + ofWheel]byte
+type tickets [ofWheel]byte
 
-func newTickets(vhost, prefix, wheel string) (of tickets) {
-	part := of[:0]
-	for _, p := range [...]struct {
-		text string
-		size int
-	}{{vhost, ofVhost}, {prefix, ofPrefix}, {wheel, ofWheel}} {
-		hash := sha256.Sum256([]byte(p.text))
-		part = append(part, hash[:p.size]...)
-	}
-	return of
+func newTickets(vhost, prefix, slots string) tickets {
+	hash := sha256.Sum256([]byte(vhost + "\x00" + prefix + "\x00" + slots))
+	return tickets(hash[:ofWheel])
 }
 
 func (of tickets) write(t ticket) delayer.Ticket {
@@ -82,29 +70,16 @@ func (of tickets) read(text delayer.Ticket) (t ticket, err error) {
 	if crc32.ChecksumIEEE(rest) != check {
 		return t, errDamaged
 	}
-	const wheelAt = ofVhost + ofPrefix
-	switch {
-	case string(rest[:ofVhost]) != string(of[:ofVhost]):
-		return t, errVhost
-	case string(rest[ofVhost:wheelAt]) != string(of[ofVhost:wheelAt]):
-		return t, errPrefix
-	case string(rest[wheelAt:len(of)]) != string(of[wheelAt:]):
-		return t, errWheel
+	if string(rest[:len(of)]) != string(of[:]) {
+		return t, errOthers
 	}
-	if t, ok = ticketFields(rest[len(of):]); !ok || of.write(t) != text {
+	at, size := binary.Varint(rest[len(of):])
+	if size <= 0 {
+		return t, errDamaged
+	}
+	t = ticket{id: string(rest[len(of)+size:]), due: brokertime.Due(at)}
+	if t.id == "" || len(t.id) > bundle.MaxID || !t.due.Valid() || of.write(t) != text {
 		return ticket{}, errDamaged
 	}
 	return t, nil
 }
-
-func ticketFields(b []byte) (t ticket, ok bool) {
-	at, size := binary.Varint(b)
-	if size <= 0 {
-		return t, false
-	}
-	t = ticket{id: string(b[size:]), due: brokertime.Due(at)}
-	return t, validID(t.id) && t.due.Valid()
-}
-
-// validID reports whether an id may be one of ours, or a user's.
-func validID(id string) bool { return id != "" && len(id) <= bundle.MaxID }

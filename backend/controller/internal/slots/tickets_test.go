@@ -41,7 +41,7 @@ func TestReadTicket(t *testing.T) {
 	require.Equal(t, int64(1795329200000), due.UnixMilli())
 	_, _, err = w.ReadTicket("/", "controller", of("other"))
 	require.ErrorIs(t, err, delayer.ErrTicket)
-	require.ErrorIs(t, err, errVhost)
+	require.ErrorIs(t, err, errOthers)
 }
 
 func TestTickets_RefuseOthers(t *testing.T) {
@@ -51,9 +51,9 @@ func TestTickets_RefuseOthers(t *testing.T) {
 		text delayer.Ticket
 		why  error
 	}{
-		"another vhost":  {newTickets("other", "delayer", "52x4s").write(good), errVhost},
-		"another prefix": {newTickets("/", "other", "52x4s").write(good), errPrefix},
-		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errWheel},
+		"another vhost":  {newTickets("other", "delayer", "52x4s").write(good), errOthers},
+		"another prefix": {newTickets("/", "other", "52x4s").write(good), errOthers},
+		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errOthers},
 		"the old form":   {"d1.AAAA", errOld},
 		"nothing":        {"", errDamaged},
 		"no ticket":      {"hello", errDamaged},
