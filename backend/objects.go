@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -141,8 +140,8 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 
 // A Use is why [Remove] refuses without force.
 type Use struct {
-	Messages int      // that are in the queues, unroutable ones included
-	Holding  []string // the queues that hold them, as "name (count)"
+	Messages int      // that are in the queues, unroutable ones included; of slots as a controller counted
+	Holding  []string // the queues that hold them, as "name (count)"; those of slots hold bundles
 	Consumed []string // the queues that a Delayer or a controller consumes
 }
 
@@ -159,11 +158,8 @@ func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 // String names the first few queues.
 func (u Use) String() string {
 	var says []string
-	switch {
-	case len(u.Holding) > 0:
+	if u.Messages > 0 {
 		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, some(u.Holding)))
-	case u.Messages > 0:
-		says = append(says, fmt.Sprintf("messages: %d", u.Messages))
 	}
 	if len(u.Consumed) > 0 {
 		says = append(says, "a Delayer or a controller consumes "+some(u.Consumed))
@@ -174,33 +170,34 @@ func (u Use) String() string {
 // used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
 // the queue has answered otherwise: see [objects.Holds].
 func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, error) {
-	bundled, counts := bundles(whole)
 	p := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(whole.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Counts
 	})}
+	bundled, counted, err := c.counted(ctx, ours, whole)
+	if err != nil {
+		return Use{}, err
+	}
 	look := func() (use Use, err error) {
 		states, err := ours.Look(ctx, p)
-		unread := false
-		for _, name := range slices.Sorted(maps.Keys(states)) {
-			n := states[name].Messages
-			switch few := n <= fewBundles && states[name].Consumers == 0; {
-			case bundled[name] && !few:
-				unread = true
-			case bundled[name] && n > 0:
-				if n, err = messagesIn(ctx, ours, name, n); err != nil {
-					return use, err
-				}
+		bundles := 0
+		for _, q := range p.Queues {
+			n := states[q.Name].Messages
+			if bundled && q.Role == topology.Intake {
+				n-- // a controller that has ended leaves a bundle without messages
 			}
 			if n > 0 {
-				use.Holding = append(use.Holding, fmt.Sprintf("%s (%d)", name, n))
+				use.Holding = append(use.Holding, fmt.Sprintf("%s (%d)", q.Name, n))
 				use.Messages += n
 			}
-			if states[name].Consumers > 0 {
-				use.Consumed = append(use.Consumed, name)
+			if n > 0 && (q.Role == topology.Intake || q.Role == topology.Waiting) {
+				bundles += n
+			}
+			if states[q.Name].Consumers > 0 {
+				use.Consumed = append(use.Consumed, q.Name)
 			}
 		}
-		if err == nil && unread {
-			use.Messages = max(use.Messages, c.counted(ctx, ours, counts))
+		if bundles > 0 {
+			use.Messages += max(0, counted-bundles)
 		}
 		return use, err
 	}
@@ -218,53 +215,21 @@ func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan
 	}
 }
 
-// bundles returns the queues whose messages are bundles, and the one that says how much is in them.
-func bundles(p topology.Plan) (queues map[string]bool, counts string) {
-	queues = map[string]bool{}
-	for _, q := range p.Queues {
-		switch q.Role {
-		case topology.Waiting, topology.Intake:
-			queues[q.Name] = true
-		case topology.Counts:
-			counts = q.Name
-		}
+// counted is how many messages wait by the last count of a controller, if one has counted: its
+// queues hold bundles, of a message at least.
+func (c Config) counted(ctx context.Context, ours objects.Live, p topology.Plan) (bundled bool, messages int, err error) {
+	i := slices.IndexFunc(p.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts })
+	if i < 0 {
+		return false, 0, nil
 	}
-	if counts == "" {
-		return nil, ""
-	}
-	return queues, counts
-}
-
-// fewBundles is how many of a queue are read. More are counted, and each has one message at least.
-const fewBundles = 100
-
-// messagesIn returns how many messages are in the bundles of a queue that nobody consumes. One that
-// cannot be read counts as one. A controller that has ended leaves a bundle without messages in the log.
-func messagesIn(ctx context.Context, ours objects.Live, queue string, count int) (messages int, err error) {
-	bodies, err := ours.Peek(ctx, queue, count)
-	if err != nil {
-		return 0, err
-	}
-	for _, body := range bodies {
-		b, err := controller.ReadBundle(body)
-		if err != nil {
-			b.Messages = 1
-		}
-		messages += b.Messages
-	}
-	return messages, nil
-}
-
-// counted is how many messages wait by the count of the last controller, or 0.
-func (c Config) counted(ctx context.Context, ours objects.Live, queue string) int {
-	body, err := ours.Last(ctx, queue)
-	if err != nil {
-		return 0
+	body, err := ours.Last(ctx, p.Queues[i].Name)
+	if errors.Is(err, delayer.ErrNotFound) || err == nil && body == nil {
+		return false, 0, nil
 	}
 	wheel := c.Controller
 	wheel.Options = c.Options
-	counts, _ := controller.ReadCounts(wheel, body)
-	return counts.Total().Messages
+	counts, _ := controller.ReadCounts(wheel, body) // 0 if they cannot be read
+	return err == nil, counts.Total().Messages, err
 }
 
 func some(names []string) string {

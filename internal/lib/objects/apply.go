@@ -362,40 +362,6 @@ func (l Live) Holding(ctx context.Context, p topology.Plan) ([]string, error) {
 	return names, nil
 }
 
-// Peek returns the bodies of the first messages of a queue that has at least so many and no
-// consumer, and gives them back. It needs the permission to read. [Live.Last] does not do where one
-// consumer at a time gets messages.
-func (l Live) Peek(ctx context.Context, queue string, n int) (bodies [][]byte, err error) {
-	const patience = 10 * time.Second // others may have taken them
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ch, err := l.control.Conn().Channel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer ch.Close() //nolint:errcheck // what it has goes back in any case
-	const noSize, wholeChannel, noLocal = 0, false, false
-	if err := ch.Qos(n, noSize, wholeChannel); err != nil {
-		return nil, err
-	}
-	in, err := ch.Consume(queue, "", autoAck, !exclusive, noLocal, waitForAnswer, nil)
-	if err != nil {
-		return nil, err
-	}
-	for len(bodies) < n {
-		select {
-		case d, ok := <-in:
-			if !ok {
-				return nil, amqp091.ErrClosed
-			}
-			bodies = append(bodies, d.Body)
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return bodies, nil
-}
-
 // Last returns the body of the message in a queue that keeps the last one, and gives it back; nil
 // if there is none. Meanwhile others find none: then Last asks again, for a moment. It needs the
 // permission to read.

@@ -101,6 +101,7 @@ func TestRemove_Slots(t *testing.T) {
 	for range soon {
 		<-arrived
 	}
+	time.Sleep(2 * time.Second) // until the controller has counted that
 	require.NoError(t, d.Close())
 	use, err := backend.InUse(within(t), cfg)
 	require.NoError(t, err)
