@@ -122,7 +122,7 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
-			use, err := cfg.used(ctx, ours, p)
+			use, err := used(ctx, ours, p)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ type Use struct {
 // are those of [Open].
 func InUse(ctx context.Context, cfg Config) (use Use, err error) {
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) (err error) {
-		use, err = cfg.used(ctx, objects.Of(c.Control(), s.Backend), p)
+		use, err = used(ctx, objects.Of(c.Control(), s.Backend), p)
 		return err
 	})
 	return use, err
@@ -169,11 +169,11 @@ func (u Use) String() string {
 
 // used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
 // the queue has answered otherwise: see [objects.Holds].
-func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, error) {
+func used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, error) {
 	p := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(whole.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Counts
 	})}
-	bundled, counted, err := c.counted(ctx, ours, whole)
+	bundled, atLeast, err := counted(ctx, ours, whole)
 	if err != nil {
 		return Use{}, err
 	}
@@ -197,7 +197,7 @@ func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan
 			}
 		}
 		if bundles > 0 {
-			use.Messages += max(0, counted-bundles)
+			use.Messages += max(0, atLeast-bundles)
 		}
 		return use, err
 	}
@@ -217,7 +217,7 @@ func (c Config) used(ctx context.Context, ours objects.Live, whole topology.Plan
 
 // counted is how many messages wait by the last count of a controller, if one has counted: its
 // queues hold bundles, of a message at least.
-func (c Config) counted(ctx context.Context, ours objects.Live, p topology.Plan) (bundled bool, messages int, err error) {
+func counted(ctx context.Context, ours objects.Live, p topology.Plan) (bundled bool, messages int, err error) {
 	i := slices.IndexFunc(p.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts })
 	if i < 0 {
 		return false, 0, nil
@@ -226,9 +226,7 @@ func (c Config) counted(ctx context.Context, ours objects.Live, p topology.Plan)
 	if errors.Is(err, delayer.ErrNotFound) || err == nil && body == nil {
 		return false, 0, nil
 	}
-	wheel := c.Controller
-	wheel.Options = c.Options
-	counts, _ := controller.ReadCounts(wheel, body) // 0 if they cannot be read
+	counts, _ := controller.ReadCounts(body) // 0 if they cannot be read
 	return err == nil, counts.Total().Messages, err
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
@@ -50,11 +49,7 @@ type part struct {
 	configured bool
 	plan       topology.Plan
 	exchange   string // of the plugin, or ""
-
-	// counts is the queue in which the leader of slots writes what it has counted, or "", and read
-	// reads that.
-	counts string
-	read   func(body []byte) (controller.Counts, error)
+	counts     string // the queue in which the leader of slots writes what it has counted, or ""
 }
 
 // Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
@@ -105,10 +100,7 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
 		}
 		if i := slices.IndexFunc(t.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts }); i >= 0 {
-			wheel := cfg.Controller
-			wheel.Options = cfg.Options
 			p.counts = t.Queues[i].Name
-			p.read = func(body []byte) (controller.Counts, error) { return controller.ReadCounts(wheel, body) }
 		}
 		if p.configured {
 			all = append([]part{p}, all...)
@@ -224,9 +216,7 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 			b.Missing = append(b.Missing, q.Name)
 		case !there:
 		case q.Role == topology.Waiting || q.Role == topology.Intake:
-			found := queue(q, state)
-			found.Bundles = p.counts != ""
-			b.Queues = append(b.Queues, found)
+			b.Queues = append(b.Queues, queue(q, state))
 			waiting += state.Messages
 			if q.Role == topology.Intake {
 				intake += state.Messages

@@ -57,7 +57,7 @@ func (r *Reader) readCounts(ctx context.Context, s *Status, p part, b *Backend) 
 	case err == nil && body == nil:
 		err = errors.New("no controller has counted it yet, or many look at once")
 	case err == nil:
-		counts, err = p.read(body)
+		counts, err = controller.ReadCounts(body)
 	}
 	if err == nil {
 		b.count(counts, s.Time)

@@ -91,10 +91,8 @@ type Queue struct {
 	Name string `json:"queue"`
 	// Wait is how long each message stays, in milliseconds; 0 if the queue does not determine that.
 	Wait      int64 `json:"wait_ms"`
-	Messages  int   `json:"messages"` // not counting those that consumers hold
+	Messages  int   `json:"messages"` // not counting those that consumers hold; bundles where Backend.Unread is there
 	Consumers int   `json:"consumers"`
-	// Bundles says that Messages are bundles, which hold up to some hundred messages each.
-	Bundles bool `json:"bundles,omitempty"`
 	// Intake is the queue that controllers consume: from there messages go to another one, or to a
 	// controller's memory, at once.
 	Intake bool `json:"intake,omitempty"`

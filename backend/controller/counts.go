@@ -39,12 +39,8 @@ type Count struct {
 }
 
 // ReadCounts reads the body of the message in that queue, whose role is [topology.Counts]. It asks
-// no broker. An error is ErrConfig, or says why the body cannot be read.
-func ReadCounts(cfg Config, body []byte) (Counts, error) {
-	_, _, err := newShape(cfg)
-	if err != nil {
-		return Counts{}, err
-	}
+// no broker. An error says why the body cannot be read.
+func ReadCounts(body []byte) (Counts, error) {
 	read, err := bundle.ReadCounts(body)
 	if err != nil {
 		return Counts{}, err
@@ -53,7 +49,7 @@ func ReadCounts(cfg Config, body []byte) (Counts, error) {
 	for _, t := range read.Turns {
 		const mostTurns = 1 << 34 // beyond all times, and before an overflow
 		if t.Turn.Level >= len(rings) || t.Turn.Number < 0 || t.Turn.Number > mostTurns {
-			return Counts{}, errors.New("it tells of slots that this configuration does not have")
+			return Counts{}, errors.New("it tells of slots that this version does not have")
 		}
 		width := rings[t.Turn.Level].Width
 		begin := time.UnixMilli(t.Turn.Number * width.Milliseconds()).UTC()

@@ -110,10 +110,7 @@ func (o *overview) backend(b status.Backend) {
 	if b.Controllers == nil {
 		return
 	}
-	w := worker{Backend: b.Name, Each: b.Each, Text: cli.Count(*b.Controllers, "controller") + " at work", Held: "messages"}
-	if b.Unread != nil {
-		w.Held = "bundles"
-	}
+	w := worker{Backend: b.Name, Each: b.Each, Text: cli.Count(*b.Controllers, "controller") + " at work", Held: remarks.Held(b) + "s"}
 	switch {
 	case *b.Controllers == 0:
 		w.Text, w.Wrong = remarks.NoController, true

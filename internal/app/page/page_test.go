@@ -187,7 +187,7 @@ func TestOverview(t *testing.T) {
 	w.at = w.at.Add(time.Minute)
 	text := w.body("/")
 	for _, want := range []string{
-		`<span class="figure"><a href="/page/waiting">21,143</a></span>`, "messages, at most", `next hour, by minute`, `<strong>1,110</strong>`, // of which 110 in 20 minutes
+		`<span class="figure"><a href="/page/waiting">21,143</a></span>`, "messages, about", `next hour, by minute`, `<strong>1,110</strong>`, // of which 110 in 20 minutes
 		`14:01: 900`, "3 messages overdue, for 4m 30s",
 		"no controller runs", "2 controllers at work", "10.0.0.7:5123", "policy: delayer", "1 queue missing", "100 messages, by this process", "3.0 ms",
 		"read only", "to be passed on", `Nov 23 13:00:30 UTC</time>, 1h 1m ago`, `datetime="2026-11-23T14:00:30Z"`,

@@ -89,16 +89,18 @@ func Of(s status.Status) (list []Remark) {
 
 // About is what to say before the number of messages that wait, where that is not exact.
 func About(b status.Backend) string {
-	fewer, more := b.Changes > 0, b.Unread != nil && *b.Unread > 0
-	switch {
-	case b.Inexact, fewer && more:
+	if b.Inexact || b.Changes > 0 || b.Unread != nil && *b.Unread > 0 {
 		return "about "
-	case fewer:
-		return "at most "
-	case more:
-		return "at least "
 	}
 	return ""
+}
+
+// Held is what queues and controllers of a backend hold.
+func Held(b status.Backend) string {
+	if b.Unread != nil {
+		return "bundle"
+	}
+	return "message"
 }
 
 // counting has a sentence for each reason why the number of messages that wait is not exact, or old.

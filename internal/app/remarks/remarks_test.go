@@ -25,7 +25,7 @@ func TestOf_Counting(t *testing.T) {
 			[]string{"controller: counted 3m 0s ago, and not since: a controller counts once a minute at least"},
 		},
 		"no controller": {
-			status.Backend{Unread: number(2), Waiting: number(2), Counted: counted(5 * time.Second), Controllers: number(0)}, "at least ",
+			status.Backend{Unread: number(2), Waiting: number(2), Counted: counted(5 * time.Second), Controllers: number(0)}, "about ",
 			[]string{
 				"controller: 2 bundles not read by a controller yet: each has one message, or up to some hundred",
 				"controller: counted 5s ago, and not since: a controller counts once a minute at least",
@@ -35,7 +35,7 @@ func TestOf_Counting(t *testing.T) {
 			status.Backend{Unread: number(0), Waiting: number(0), Counted: counted(5 * time.Second), Controllers: number(0)}, "", nil,
 		},
 		"changes": {
-			status.Backend{Unread: number(0), Changes: 1}, "at most ",
+			status.Backend{Unread: number(0), Changes: 1}, "about ",
 			[]string{"controller: 1 change in slots for messages that wait there: up to as many are cancelled, or due later"},
 		},
 		"lost": {

@@ -73,7 +73,7 @@ func TestByState(t *testing.T) {
 	require.Equal(t, map[string]int{"waiting": 0, "intake": 0, "misrouted": 0, "unroutable": 0}, byState(status.Status{}))
 	waiting, unread := 700, 2
 	found.Backends = append(found.Backends, status.Backend{
-		Queues: []status.Queue{{Name: "p.controller.log", Intake: true, Bundles: true, Messages: 2}, {Name: "p.controller.slot.4s.01", Bundles: true, Messages: 3}},
+		Queues: []status.Queue{{Name: "p.controller.log", Intake: true, Messages: 2}, {Name: "p.controller.slot.4s.01", Messages: 3}},
 		Due:    []status.Due{{Messages: 3, Overdue: 3}, {Messages: 695}}, Waiting: &waiting, Unread: &unread,
 	})
 	require.Equal(t, map[string]int{"waiting": 707, "intake": 5, "misrouted": 2, "unroutable": 1, "overdue": 3}, byState(found))

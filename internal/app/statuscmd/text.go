@@ -65,13 +65,6 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 		most = max(most, q.Messages)
 	}
 	rows := make([]barred, len(list))
-	if one.Unread != nil {
-		for i, q := range list {
-			rows[i] = barred{[]string{cli.Shown(q.Name)}, q.Messages}
-		}
-		v.bars(b, []string{"QUEUE"}, "BUNDLES", most, rows)
-		return
-	}
 	wait := 7
 	for _, q := range list {
 		wait = max(wait, len(remarks.Wait(q)))
@@ -79,7 +72,7 @@ func (v view) queues(b *strings.Builder, one status.Backend) {
 	for i, q := range list {
 		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(remarks.Wait(q), wait)}, q.Messages}
 	}
-	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, "MESSAGES", most, rows)
+	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, strings.ToUpper(remarks.Held(one))+"S", most, rows)
 }
 
 func (v view) controllers(b *strings.Builder, one status.Backend) {
@@ -92,11 +85,7 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 	case one.Held == nil:
 		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
-		what := "message"
-		if one.Unread != nil {
-			what = "bundle"
-		}
-		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, what))
+		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, remarks.Held(one)))
 		t := cli.NewTable("CONTROLLER", "DOES", "SINCE", "USER", rightAligned("HOLDS", 10))
 		for _, c := range one.Each {
 			since := "-"

@@ -106,16 +106,16 @@ not known: what waits in the plugin: it is in no queue
 func TestPage_Slots(t *testing.T) {
 	one := status.Backend{
 		Unread: new(int), Controllers: new(int), Held: new(int),
-		Queues: []status.Queue{{Name: "log", Intake: true, Bundles: true}, {Name: "slot", Messages: 1, Bundles: true}},
+		Queues: []status.Queue{{Name: "log", Intake: true}, {Name: "slot", Messages: 1}},
 	}
 	var b strings.Builder
 	v := view{width: 50, all: true}
 	v.queues(&b, one)
 	*one.Controllers, *one.Held = 2, 1
 	v.controllers(&b, one)
-	require.Equal(t, `QUEUE     BUNDLES  
-log             0  
-slot            1  ##############################
+	require.Equal(t, `QUEUE     WAIT     BUNDLES  
+log          -           0  
+slot         -           1  #####################
 2 controllers at work, 1 bundle held
 `, b.String()[:strings.Index(b.String(), "CONTROLLER")])
 	require.Equal(t, " (also under this prefix): how many messages wait is not known", title(one))
@@ -152,12 +152,14 @@ Jan 2 2027 00:00 to 12:00                 20  ##
 	require.Empty(t, b.String())
 	require.Equal(t, " (also under this prefix): 1000 messages wait", title(one))
 	waiting, one.Changes = 1, 1
-	require.Equal(t, " (also under this prefix): at most 1 message waits", title(one))
+	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
 	*one.Unread = 1
 	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
 	one.Changes = 0
-	require.Equal(t, " (also under this prefix): at least 1 message waits", title(one))
-	*one.Unread, one.Inexact = 0, true
+	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
+	*one.Unread = 0
+	require.Equal(t, " (also under this prefix): 1 message waits", title(one))
+	one.Inexact = true
 	require.Equal(t, " (also under this prefix): about 1 message waits", title(one))
 	require.Equal(t, "Dec 24 01:00 to 13:00", cli.Stretch(one.Due[7].From, one.Due[7].To, now.In(time.FixedZone("CET", 3600))))
 	require.Equal(t, "12:00:05", cli.Stretch(now, now.Add(time.Millisecond), now))
