@@ -212,7 +212,7 @@ func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
 			l.consume(s)
 		}
 		if len(items) > 0 {
-			s.awaits[l.number] = b
+			s.awaits[l.number] = true
 		}
 	}
 	delete(l.empty, to)
@@ -318,9 +318,9 @@ func (l *Leader) postpone(it *Item) {
 			it.parcels[i].left++
 			it.parcels[i].record = -1 // the message is moved, and this may not be stored
 		}
-		l.Stats.Held++
-		l.Stats.Bytes += change.Size()
-		l.takeChange(&Item{Record: change, parcels: slices.Clone(it.parcels), made: true})
+		made := &Item{Record: change, parcels: slices.Clone(it.parcels), made: true}
+		l.count(made, 1)
+		l.takeChange(made)
 	}
 	l.move(it, next[0])
 }

@@ -200,9 +200,7 @@ type source struct {
 	acks   acks.Acks
 	inHand int           // bundles that are not finished
 	last   time.Duration // when one came, or was acknowledged
-
-	messages int          // of them
-	hand     bundle.Count // of their records, when that was last counted
+	hand   bundle.Count  // their records
 }
 
 // A parcel is a bundle in hand. It is acknowledged when none of its records is left.
@@ -210,7 +208,7 @@ type parcel struct {
 	from *source
 	tag  uint64
 	left int
-	kept int // of those, changes that are kept until the turn is over
+	kept []*Item // of those, changes that are kept until the turn is over
 
 	progress bundle.Progress
 }

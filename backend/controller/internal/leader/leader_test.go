@@ -314,7 +314,6 @@ func TestLeader_Snapshot(t *testing.T) {
 	}
 	require.Equal(t, want, b.known.Turns)
 	require.Equal(t, 1, b.known.Held.Messages)
-	require.Equal(t, at(4900*time.Millisecond), b.known.Held.First)
 
 	hour := b.queues[Default().Slot(turn(3, time.Hour))]
 	hour.ready = append(hour.ready, hour.ready[0]) // the leader was lost before it knew that this is stored

@@ -98,8 +98,7 @@ func (l *Leader) marked(s *slot, p *parcel, d Delivered) {
 		s.tail = 0
 	default:
 		s.drained, l.recheck = true, true
-		maps.DeleteFunc(s.awaits, func(id uint64, _ *bundle.Bundle) bool { return id < s.tail })
-		l.countDrained(s)
+		maps.DeleteFunc(s.awaits, func(id uint64, _ bool) bool { return id < s.tail })
 		if s.peeked {
 			l.release(s)
 		}

@@ -69,49 +69,24 @@ func (l *Leader) spill(from *source) {
 // compact writes the changes of a turn to its slot again, in fewer bundles: they stay in hand, and
 // keep away what is behind them.
 func (l *Leader) compact(s *slot) {
-	const small = 64 // bytes of a change, about
-	var changed []*entry
-	for _, e := range s.entries {
-		if len(e.kept) > 0 {
-			changed = append(changed, e)
+	bytes := 0
+	for _, p := range s.kept {
+		for _, it := range p.kept {
+			bytes += it.Size()
 		}
 	}
-	if fewer := 1 + len(changed)*small/bundle.MaxSize; 2*fewer > len(s.kept) {
+	if fewer := 1 + bytes/bundle.MaxSize; 2*fewer > len(s.kept) {
 		return
 	}
-	for _, e := range changed {
-		var parts []part
-		for _, p := range e.kept {
-			p.kept--
-			parts = append(parts, part{p, -1})
+	for _, p := range s.kept {
+		for _, it := range p.kept {
+			l.count(it, 1)
+			it.entry.passing++
+			l.gather(it)
 		}
-		for _, r := range e.changes() {
-			for _, p := range e.kept {
-				p.left++
-			}
-			l.Stats.Held++
-			l.Stats.Bytes += r.Size()
-			e.passing++
-			l.gather(&Item{Record: r, parcels: parts, entry: e})
-		}
-		for _, p := range e.kept {
-			l.finish(p)
-		}
-		e.kept = nil
+		p.kept = nil
 	}
 	s.kept = nil
-}
-
-// changes are the records that say what is known of an entry.
-func (e *entry) changes() []bundle.Record {
-	if e.drop {
-		return []bundle.Record{{Kind: bundle.Cancel, ID: e.key.id, Due: e.key.due}}
-	}
-	var all []bundle.Record
-	for _, next := range e.next {
-		all = append(all, bundle.Record{Kind: bundle.Postpone, ID: e.key.id, Due: e.key.due, Next: next})
-	}
-	return all
 }
 
 // ackWithin is how long what is done waits for what came before it.

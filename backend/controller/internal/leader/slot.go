@@ -17,12 +17,12 @@ type slot struct {
 	consumed  bool         // otherwise it is known to be empty
 	releasing bool
 
-	tail    uint64                    // the mark that was written behind what was in it
-	drained bool                      // that has come back
-	tailed  time.Duration             // when it was stored
-	missed  bool                      // it did not come back once
-	awaits  map[uint64]*bundle.Bundle // that were written since it was opened, and are to come back
-	kept    []*parcel                 // changes, until the turn is over
+	tail    uint64          // the mark that was written behind what was in it
+	drained bool            // that has come back
+	tailed  time.Duration   // when it was stored
+	missed  bool            // it did not come back once
+	awaits  map[uint64]bool // bundles that were written since it was opened, and are to come back
+	kept    []*parcel       // changes, until the turn is over
 
 	until   time.Time // the end of the turn, or the latest due time of an entry
 	entries []*entry
@@ -67,7 +67,7 @@ func (s *slot) open() bool { return !s.peeked && !s.releasing }
 
 // add adds a slot to those that are consumed.
 func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
-	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]*bundle.Bundle{}}
+	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]bool{}}
 	s.until = l.rings.end(t)
 	l.slots[q] = s
 	l.order = append(l.order, s)
@@ -212,7 +212,7 @@ func (l *Leader) released(q Queue) {
 		if s.consumed {
 			l.empty[q] = l.now.Mono
 		}
-		l.countReleased(s)
+		l.countEmpty(s)
 	}
 	if s.reopen != nil {
 		l.open(q, *s.reopen)
@@ -241,6 +241,7 @@ func (l *Leader) closeTurns() {
 		if !s.open() || !s.drained || len(s.awaits) > 0 || l.flying[s.queue] > 0 || l.gathers(s.queue) {
 			continue
 		}
+		l.countEmpty(s)
 		switch {
 		case s.queue.Ring > 0 && s.inHand == 0:
 			l.release(s)
@@ -253,7 +254,7 @@ func (l *Leader) closeTurns() {
 // settled reports whether nothing of a slot is in hand but changes, which are kept until its turn
 // is over.
 func (s *slot) settled() bool {
-	return s.inHand == len(s.kept) && !slices.ContainsFunc(s.kept, func(p *parcel) bool { return p.left > p.kept })
+	return s.inHand == len(s.kept) && !slices.ContainsFunc(s.kept, func(p *parcel) bool { return p.left > len(p.kept) })
 }
 
 // hasTickets reports whether messages of a turn have tickets, or had.
@@ -301,11 +302,13 @@ func (l *Leader) missed(s *slot) {
 
 // closeTurn ends a turn: what is known of its messages is forgotten.
 func (l *Leader) closeTurn(s *slot) {
-	for _, e := range s.entries {
-		for _, p := range e.kept {
+	for _, p := range s.kept {
+		for range p.kept {
 			l.finish(p)
 		}
-		e.kept, e.slot = nil, nil
+	}
+	for _, e := range s.entries {
+		e.slot = nil
 		if e.drop {
 			l.dropped[e.key] = l.now.Mono + rememberedFor
 		}

@@ -118,6 +118,22 @@ func (l *Leader) countWritten(w *write) {
 	}
 }
 
+// count counts a record that comes into memory, or leaves it.
+func (l *Leader) count(it *Item, by int) {
+	l.known.changed = true
+	l.Stats.Held += by
+	l.Stats.Bytes += by * it.Size()
+	hand := &it.from().hand
+	switch {
+	case by > 0:
+		include(hand, &it.Record)
+	case it.Kind == bundle.Message:
+		hand.Messages--
+	default:
+		hand.Changes--
+	}
+}
+
 // include counts a record.
 func include(c *bundle.Count, r *bundle.Record) {
 	if r.Kind != bundle.Message {
@@ -146,39 +162,12 @@ func (l *Leader) countRead(q Queue, b *bundle.Bundle) {
 	}
 }
 
-// countDrained notes that nothing is in a slot but what was written since it was opened. What was
-// counted before by a leader that was lost is forgotten.
-func (l *Leader) countDrained(s *slot) {
-	l.known.changed = true
-	c := l.known.counts[s.queue]
-	rest := bundle.Count{Exact: true}
-	for id, b := range s.awaits {
-		if l.writes[id] == nil { // else it is counted when it is confirmed
-			rest.Bundles++
-			for i := range b.Records {
-				include(&rest, &b.Records[i])
-			}
-		}
-	}
-	for _, w := range l.writes {
-		if s.awaits[w.id] != nil || w.to != s.queue || w.abandoned {
-			continue
-		}
-		for _, it := range w.items { // it has come before its confirm
-			if it.Kind == bundle.Message {
-				rest.Messages--
-			} else {
-				rest.Changes--
-			}
-		}
-	}
-	c.Turn, c.Count = s.turn, rest
-}
-
-// countReleased notes that a slot is empty.
-func (l *Leader) countReleased(s *slot) {
-	*l.known.counts[s.queue] = bundle.TurnCount{Turn: s.turn, Count: bundle.Count{Exact: true}}
-	l.known.changed = true
+// countEmpty notes that nothing is in a slot. What was counted there by a leader that was lost is
+// forgotten.
+func (l *Leader) countEmpty(s *slot) {
+	c, empty := l.known.counts[s.queue], bundle.TurnCount{Turn: s.turn, Count: bundle.Count{Exact: true}}
+	l.known.changed = l.known.changed || *c != empty
+	*c = empty
 }
 
 // tellKnown writes a snapshot if it is time. Between counts it tells progress anew.
@@ -186,7 +175,7 @@ func (l *Leader) tellKnown() {
 	k := &l.known
 	since := l.now.Mono - k.counted
 	counts := k.last.At == 0 || k.changed && since >= knownEvery || since >= markIdle
-	if !l.leading || l.over || !l.now.Known || k.asked > 0 || k.writing || !counts && k.finished < progressEvery {
+	if !l.leading || l.over || !l.told.Known || k.asked > 0 || k.writing || !counts && k.finished < progressEvery {
 		return
 	}
 	if counts {
@@ -200,10 +189,9 @@ func (l *Leader) tellKnown() {
 
 // counts are what is known.
 func (l *Leader) counts() bundle.Counts {
-	c := bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.now.Clock.Earliest.UnixMilli())}
-	l.countHand()
-	c.Held = l.log.hand
-	c.Held.Bundles, c.Held.Exact = l.log.inHand, true
+	// When a clock was set, the next leader must not take an open slot for one that opens later.
+	c := bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.told.Clock.Earliest.UnixMilli())}
+	c.Held = bundle.Count{Bundles: l.log.inHand, Messages: l.log.hand.Messages, Changes: l.log.hand.Changes, Exact: true}
 	for _, q := range l.rings.Slots() {
 		t := *l.known.counts[q]
 		if s := l.slots[q]; s != nil {
@@ -234,35 +222,6 @@ func (l *Leader) progress() (all []bundle.Progress) {
 		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
 	})
 	return all
-}
-
-// countHand counts the records in hand, by the queues that they came from.
-func (l *Leader) countHand() {
-	sources := []*source{l.log}
-	for _, s := range l.order {
-		sources = append(sources, s.source)
-	}
-	for _, from := range sources {
-		from.hand = bundle.Count{}
-	}
-	for _, it := range l.waiting {
-		if it.held {
-			include(&it.from().hand, &it.Record)
-		}
-	}
-	for _, r := range l.flushes {
-		for _, it := range r.items {
-			include(&it.from().hand, &it.Record)
-		}
-	}
-	for _, w := range l.writes {
-		for _, it := range w.items {
-			include(&it.from().hand, &it.Record)
-		}
-	}
-	for _, from := range sources {
-		from.hand.Messages = from.messages // also those that are being delivered
-	}
 }
 
 // sum is both together. A bundle that came before its confirm makes a count negative for a moment.

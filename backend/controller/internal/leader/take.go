@@ -45,7 +45,6 @@ type entry struct {
 
 	drop    bool             // a Cancel says so
 	next    []brokertime.Due // the due times that Postpones give it, the first first
-	kept    []*parcel        // of the changes that say so, until the turn is over
 	passing int              // changes that are on their way to a slot
 }
 
@@ -90,12 +89,9 @@ func (l *Leader) take(it *Item) {
 	if it.from() == l.log {
 		it.At = l.nextPlace()
 	}
-	l.known.changed = true
-	l.Stats.Held++
-	l.Stats.Bytes += it.Size()
+	l.count(it, 1)
 	switch it.Kind {
 	case bundle.Message:
-		it.from().messages++
 		l.takeMessage(it)
 	case bundle.Cancel, bundle.Postpone:
 		l.takeChange(it)
@@ -115,15 +111,10 @@ func (l *Leader) nextPlace() int64 {
 
 // finishItem ends a record: it is delivered, stored elsewhere or dropped.
 func (l *Leader) finishItem(it *Item) {
-	if it.Kind == bundle.Message {
-		it.from().messages--
-	}
+	l.count(it, -1)
 	for _, p := range it.parcels {
 		l.finishRecord(p)
 	}
-	l.known.changed = true
-	l.Stats.Held--
-	l.Stats.Bytes -= it.Size()
 	it.parcels = nil
 	if s := it.slot; s != nil {
 		s.items--
@@ -175,9 +166,7 @@ func (l *Leader) takeMessage(it *Item) {
 
 // join takes a copy of a message in hand for the same message, whose place is that of the older.
 func (l *Leader) join(it, other *Item) {
-	l.Stats.Held--
-	other.from().messages--
-	l.Stats.Bytes -= other.Size()
+	l.count(other, -1)
 	it.parcels = append(it.parcels, other.parcels...)
 	if !it.held || other.At >= it.At || it.overdue > 0 {
 		return
@@ -216,6 +205,7 @@ func (l *Leader) hold(it *Item) {
 // from its slot. Else it goes there: a message that comes from a slot must not outlive it.
 func (l *Leader) takeChange(it *Item) {
 	e := l.entry(key{it.ID, it.Due})
+	it.entry = e
 	if it.Kind == bundle.Cancel {
 		e.drop = true
 	} else if at, is := slices.BinarySearch(e.next, it.Next); !is && it.Next > it.Due {
@@ -226,16 +216,13 @@ func (l *Leader) takeChange(it *Item) {
 	}
 	if !it.made && e.slot != nil && it.from() == e.slot.source {
 		p := it.parcels[0].parcel
-		if p.kept++; p.kept == 1 {
+		if p.kept = append(p.kept, it); len(p.kept) == 1 {
 			e.slot.kept = append(e.slot.kept, p)
 		}
-		e.kept = append(e.kept, p)
-		l.Stats.Held--
-		l.Stats.Bytes -= it.Size()
+		l.count(it, -1)
 		return
 	}
 	e.passing++
-	it.entry = e
 	l.gather(it)
 }
 
