@@ -32,14 +32,14 @@ var mutants = []mutant{
 	{name: "it acknowledges a bundle before its last record", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool { return len(b.Records) > 1 })
 	}},
-	{name: "it acknowledges changes at once", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
+	{name: "it acknowledges changes at once", seed: 11, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool {
 			return b.Records[0].Kind == bundle.Cancel || b.Records[0].Kind == bundle.Postpone
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 6, counts: true, effects: elsewhere},
-	{name: "it writes slots after its tenure", seed: 102, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it writes slots on another connection", seed: 47, counts: true, effects: elsewhere},
+	{name: "it writes slots after its tenure", seed: 595, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
 		}
@@ -47,12 +47,12 @@ var mutants = []mutant{
 	}},
 	{name: "it forgets one of two with the same id", seed: 8, events: forgetsOne},
 	{name: "it delivers both of two with the same id", seed: 1, events: deliversBoth},
-	{name: "its marks overtake", seed: 21, effects: overtaking},
+	{name: "its marks overtake", seed: 127, effects: overtaking},
 	{name: "its marks are too early", seed: 120, accepts: func(n leader.Now) leader.Now {
 		n.Clock.Latest = n.Clock.Latest.Add(-leader.AcceptedBefore) // changes are accepted when marks have been written
 		return n
 	}},
-	{name: "a late confirm is certain", seed: 150, confirmed: true},
+	{name: "a late confirm is certain", seed: 86, confirmed: true},
 	{name: "it loses the order", seed: 162, events: changed(func(_ *tenure, d leader.Delivered, records []bundle.Record) []bundle.Record {
 		if d.Queue == leader.Log {
 			slices.Reverse(records)
