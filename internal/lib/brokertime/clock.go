@@ -10,8 +10,8 @@
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter.
-// While the machine was suspended, or, but on Linux, that clock was set, and no answer has come
-// since, Read returns nothing. If the broker's clock is set, that is noticed by one of the next
+// If that clock was set or the machine was suspended, and no answer has come since, Read returns
+// nothing. If the broker's clock is set, that is noticed by one of the next
 // questions, within some 25 seconds, and logged. Until then what is returned is what the clock
 // would show if it had not been set. A virtual machine that was paused together with its wall clock
 // takes that for a step of the broker's.
@@ -49,7 +49,6 @@ type Config struct {
 	Logger  *slog.Logger
 	Control *broker.Control // its connection owns the queue of the answers
 	Shared  Shared          // the queue of the questions
-	Wall    Wall            // nil: this machine's
 
 	// Publish publishes a question, mandatory and with a confirm. It returns the errors of
 	// [broker.Publisher.PublishDirect]. It is not the connection of Control, which the broker must
@@ -60,11 +59,11 @@ type Config struct {
 // A Clock knows the broker's time. Read is safe for concurrent use. Ask and Run are not: call Ask
 // before Run, or alone.
 type Clock struct {
-	cfg     Config
-	wire    wire
-	instant func() Instant
-	wake    pace.Signal  // the time is wanted, and not known, or not well
-	used    atomic.Int64 // when it was last needed, by instant
+	cfg  Config
+	wire wire
+	now  func() instant
+	wake pace.Signal  // the time is wanted, and not known, or not well
+	used atomic.Int64 // when it was last needed, by the monotonic clock
 
 	mu       sync.Mutex
 	estimate estimate
@@ -72,9 +71,6 @@ type Clock struct {
 
 // New returns a Clock that knows nothing yet.
 func New(cfg Config) *Clock {
-	if cfg.Wall == nil {
-		cfg.Wall = ThisWall()
-	}
 	return newClock(cfg, &shared{Shared: cfg.Shared, publish: cfg.Publish, back: broker.Returns{
 		Control: cfg.Control, Name: namePrefix(cfg.Prefix) + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
 	}})
@@ -82,14 +78,10 @@ func New(cfg Config) *Clock {
 
 func newClock(cfg Config, w wire) *Clock {
 	epoch := time.Now()
-	if cfg.Wall == nil {
-		cfg.Wall = wallClock
-	}
-	instant := func() Instant {
+	c := &Clock{cfg: cfg, wire: w, wake: pace.NewSignal(), now: func() instant {
 		now := time.Now()
-		return Instant{now.Sub(epoch), cfg.Wall(now)}
-	}
-	c := &Clock{cfg: cfg, wire: w, instant: instant, wake: pace.NewSignal()}
+		return instant{now.Sub(epoch), now.Round(0)}
+	}}
 	c.used.Store(int64(-usedFor))
 	return c
 }
@@ -100,7 +92,7 @@ const usedFor = time.Minute
 // Use says that somebody needs the time now, and may do so soon again: for a minute questions are
 // asked more often. It is safe for concurrent use.
 func (c *Clock) Use() {
-	now := c.instant().Mono
+	now := c.now().mono
 	last := time.Duration(c.used.Load())
 	if now-last < time.Second {
 		return
@@ -118,17 +110,17 @@ type Reading struct {
 
 // Read returns what is known. ok is false before the first answer, when there was none for a
 // minute, and until the next one, which Run asks for at once, when this machine was suspended for a
-// second or more, or, but on Linux, its wall clock was set by as much.
+// second or more, or its wall clock was set by as much.
 func (c *Clock) Read() (r Reading, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.instant()
+	now := c.now()
 	b, ok := c.estimate.now(now)
 	if !ok {
 		c.wake.Set()
 		return r, false
 	}
-	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.Mono+offset)) }
+	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.mono+offset)) }
 	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi)}, true
 }
 
@@ -148,7 +140,7 @@ func (c *Clock) ask(ctx context.Context) error {
 		return err
 	}
 	question := message.NewEnvelope(time.Now(), 0, "")
-	a := answer{sent: c.instant()}
+	a := answer{sent: c.now()}
 	if err := c.wire.send(ctx, question); err != nil {
 		c.wire.lost()
 		return err
@@ -157,7 +149,7 @@ func (c *Clock) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.received = c.instant()
+	a.received = c.now()
 	a.second = message.LastDeath(d.Headers)
 	if a.second.Unix() <= 0 || a.second.Year() >= 2200 { // to compute with it could overflow
 		return fmt.Errorf("its x-death has the time %v", a.second)
@@ -248,9 +240,9 @@ func (c *Clock) wait(ctx context.Context, failed bool) bool {
 func (c *Clock) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, pause := c.instant(), longRest
-	if now.Mono-time.Duration(c.used.Load()) < usedFor {
+	now, pause := c.now(), longRest
+	if now.mono-time.Duration(c.used.Load()) < usedFor {
 		pause = rest
 	}
-	return c.estimate.next(now, pause) - now.Mono
+	return c.estimate.next(now, pause) - now.mono
 }

@@ -29,10 +29,17 @@ const (
 	staleAfter = time.Minute
 )
 
+// An instant is a moment by two clocks. The monotonic clock stops while the machine is suspended, the
+// wall clock can be set. The time that has passed lies between the two.
+type instant struct {
+	mono time.Duration // since the process began to ask
+	wall time.Time     // without a monotonic reading
+}
+
 // An answer says that the broker's clock showed a second, rounded down, at some moment from sent to
 // received.
 type answer struct {
-	sent, received Instant
+	sent, received instant
 	second         time.Time
 }
 
@@ -43,15 +50,14 @@ type bounds struct{ lo, hi time.Duration }
 // bounds returns what an answer says, as of when the question was sent.
 func (a answer) bounds() bounds {
 	shown := time.Duration(a.second.Unix()) * time.Second
-	return bounds{lo: shown - a.received.Mono, hi: shown + time.Second - a.sent.Mono}
+	return bounds{lo: shown - a.received.mono, hi: shown + time.Second - a.sent.mono}
 }
 
-// after widens bounds by what may have happened since: drift, and a machine that was suspended,
-// which stops its monotonic clock but not the wall clock.
-func (b bounds) after(since, now Instant) bounds {
-	mono, least, most := now.Mono-since.Mono, now.AtLeast(since), now.AtMost(since)
-	drift := most/driftEvery + 1
-	return bounds{lo: b.lo - (mono - least) - drift, hi: b.hi + (most - mono) + drift}
+// after widens bounds by what may have happened since: drift, and a machine that was suspended.
+func (b bounds) after(since, now instant) bounds {
+	mono, wall := now.mono-since.mono, now.wall.Sub(since.wall)
+	drift := max(mono, wall)/driftEvery + 1
+	return bounds{lo: b.lo - max(0, mono-wall) - drift, hi: b.hi + max(0, wall-mono) + drift}
 }
 
 func (b bounds) width() time.Duration { return b.hi - b.lo }
@@ -70,7 +76,7 @@ const (
 // times are arguments.
 type estimate struct {
 	bounds
-	at       Instant // of the last answer
+	at       instant // of the last answer
 	known    bool
 	rtt      time.Duration // the shortest round trip
 	turn     turn
@@ -85,7 +91,7 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 	told := a.bounds().after(a.sent, a.received)
 	was := e.bounds.after(e.at, a.received)
 	both := bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
-	rtt := a.received.Mono - a.sent.Mono
+	rtt := a.received.mono - a.sent.mono
 	switch {
 	case !e.known:
 		e.startOver(told, a.received, rtt)
@@ -107,7 +113,7 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 }
 
 // startOver begins with one answer.
-func (e *estimate) startOver(told bounds, at Instant, rtt time.Duration) {
+func (e *estimate) startOver(told bounds, at instant, rtt time.Duration) {
 	*e = estimate{bounds: told, at: at, rtt: rtt, known: true}
 }
 
@@ -134,12 +140,12 @@ func (e *estimate) advance() {
 // next returns when, on the monotonic clock, to ask the next question: so that it arrives when the
 // broker's clock shows a full second, if the offset is the middle of the interval. For
 // verification it is an offset just outside. rest is the pause between two verifications.
-func (e *estimate) next(now Instant, rest time.Duration) time.Duration {
+func (e *estimate) next(now instant, rest time.Duration) time.Duration {
 	b, ok := e.now(now)
 	if !ok {
-		return now.Mono
+		return now.mono
 	}
-	offset, earliest := b.middle(), now.Mono
+	offset, earliest := b.middle(), now.mono
 	switch e.turn {
 	case above:
 		offset = b.hi + e.unseen()
@@ -148,16 +154,16 @@ func (e *estimate) next(now Instant, rest time.Duration) time.Duration {
 	case halve:
 	}
 	if e.resting {
-		earliest = max(earliest, e.at.Mono+rest)
+		earliest = max(earliest, e.at.mono+rest)
 	}
 	shown := (earliest + offset + e.rtt/2) % time.Second
 	return earliest + (time.Second-shown)%time.Second
 }
 
 // now returns the interval at a moment, and whether it is known.
-func (e *estimate) now(now Instant) (bounds, bool) {
+func (e *estimate) now(now instant) (bounds, bool) {
 	b := e.bounds.after(e.at, now)
-	return b, e.known && now.AtMost(e.at) <= staleAfter && !e.tooWide(b)
+	return b, e.known && now.mono-e.at.mono <= staleAfter && !e.tooWide(b)
 }
 
 // tooWide reports whether an interval is not used.

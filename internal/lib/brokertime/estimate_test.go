@@ -36,7 +36,7 @@ func (w *clocks) suspend(d time.Duration) {
 	w.mono = mono
 }
 
-func (w *clocks) now() Instant { return Instant{Mono: w.mono, Wall: w.wall} }
+func (w *clocks) now() instant { return instant{mono: w.mono, wall: w.wall} }
 
 // ask asks one question, now. The broker dates it after there.
 func (w *clocks) ask(there, back time.Duration) (stepped time.Duration) {

@@ -39,8 +39,13 @@ func act(t *testing.T, test func(s *simulation)) {
 func (s *simulation) start() *process {
 	f := &fakeBroker{ahead: s.ahead, there: time.Millisecond}
 	p := &process{f: f}
-	wall := func(now time.Time) time.Time { return now.Round(0).Add(time.Duration(p.wall.Load())) }
-	p.Clock = newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler), Wall: wall}, f)
+	p.Clock = newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler)}, f)
+	unset := p.now
+	p.now = func() instant {
+		now := unset()
+		now.wall = now.wall.Add(time.Duration(p.wall.Load()))
+		return now
+	}
 	var run sync.WaitGroup
 	run.Go(func() { p.Run(s.t.Context()) })
 	s.t.Cleanup(func() {

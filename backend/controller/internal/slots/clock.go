@@ -15,15 +15,14 @@ import (
 // A clock tells the moment, by the clocks of this process and what is known of the broker's. It is
 // opened after the engine, whose connections it uses.
 type clock struct {
-	wall   brokertime.Wall
 	broker atomic.Pointer[brokertime.Clock]
 	vain   atomic.Int64    // when it was last waited for in vain, by [stamp.Reading]
 	asking context.Context // once it has ended nobody asks for the time any more
 	close  context.CancelFunc
 }
 
-func newClock(wall brokertime.Wall) *clock {
-	c := &clock{wall: wall}
+func newClock() *clock {
+	c := new(clock)
 	c.asking, c.close = context.WithCancel(context.Background())
 	return c
 }
@@ -100,7 +99,7 @@ func (c *clock) open(ctx context.Context, w *Wheel, s engine.Settings, e *engine
 	shared := w.names.shared()
 	shared.Restore = e.Keeper().Redeclare
 	asks := brokertime.New(brokertime.Config{
-		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.Publisher().PublishDirect, Wall: c.wall,
+		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.Publisher().PublishDirect,
 	})
 	if err := asks.Ask(ctx); err != nil {
 		return nil, err

@@ -8,12 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // TestUntil: this process stands still after it has read the broker's time.
 func TestUntil(t *testing.T) {
-	now := newClock(brokertime.ThisWall()).now()
+	now := newClock().now()
 	due := time.Now().Add(10 * time.Second)
 	now.Mono -= time.Second
 	require.InDelta(t, 11*time.Second, until(due, now), float64(500*time.Millisecond))
@@ -21,7 +20,7 @@ func TestUntil(t *testing.T) {
 
 // TestClock_Closed: nobody waits for the time once it is not asked for any more.
 func TestClock_Closed(t *testing.T) {
-	d := &Delayer{backend: "controller", clock: newClock(brokertime.ThisWall())}
+	d := &Delayer{backend: "controller", clock: newClock()}
 	waits := make(chan error)
 	go func() {
 		_, err := d.time(context.Background(), "cancel")

@@ -14,7 +14,6 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
@@ -60,7 +59,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		return nil, err
 	}
 	process := rand.Text()
-	knows := newClock(brokertime.ThisWall())
+	knows := newClock()
 	how := &strategy{wheel: w, clock: knows}
 	e, err := c.Start(ctx, how)
 	if err != nil {
