@@ -126,7 +126,6 @@ func (m *Mover) pause(ctx context.Context, d time.Duration) bool {
 
 // read decides what to do with a message.
 func (m *Mover) read(d *amqp091.Delivery) *letter {
-	d = message.UnderUserKey(d)
 	l := &letter{Delivery: d}
 	var err error
 	if l.envelope, err = delayer.ParseHeader(d.Headers); err == nil {

@@ -224,9 +224,6 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		}
 		return out, err
 	}
-	if to.Key != nil {
-		key = *to.Key
-	}
 	if to.Ordered {
 		msg.Priority = 0
 	}

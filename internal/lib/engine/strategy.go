@@ -87,7 +87,6 @@ type Direct interface {
 // An Entry is how a message is published.
 type Entry struct {
 	Exchange string
-	Key      *string       // nil: the user's
 	Keys     []any         // strings; BCC keys beside the user's own
 	Headers  amqp091.Table // added to the message's
 

@@ -107,8 +107,7 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 	case isPing(d):
 		acknowledge(d)
 	default:
-		under := message.UnderUserKey(d)
-		c.work(func() { c.keep(under, err) })
+		c.work(func() { c.keep(d, err) })
 	}
 }
 

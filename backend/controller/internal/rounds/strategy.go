@@ -26,7 +26,7 @@ func (s *strategy) Plan() topology.Plan    { return s.wheel.Plan() }
 // Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of
 // ours, beside the times of the stamp.
 func (s *strategy) Growth() message.Growth {
-	const times = 160 + len(" p255")
+	const times = 165
 	return message.Growth{Hops: 1, NameSize: len(s.wheel.names.wait(0)), HeaderSize: times, Carried: true}
 }
 

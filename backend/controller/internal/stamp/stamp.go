@@ -4,13 +4,16 @@ package stamp
 
 import (
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
@@ -42,24 +45,13 @@ type Stamp struct {
 	Hop    time.Duration // the TTL of the queue that the message was sent to; 0: straight to the intake
 	Left   time.Duration // what remains of the delay after that
 
-	brokertime.Due                  // zero: it was not known
-	Ticket         bool             // the message may be changed
-	Then           []brokertime.Due // after this one, to which it was postponed
-
 	// Priority is the message's, which waits without one: from RabbitMQ 4.0 on quorum queues would
 	// change the order of what waits.
 	Priority uint8
 
-	Key *string // the user's routing key; nil: the message has kept it
-	To  []any   // the delivery keys of its destinations, strings
-	BCC []any   // the user's own BCC, which the broker takes away, strings
+	To  []any // the delivery keys of its destinations, strings
+	BCC []any // the user's own BCC, which the broker takes away, strings
 }
-
-// Foreign is the Clock of a stamp whose OwnDue no process may use.
-const Foreign = "broker"
-
-// Own returns what a stamp of this process says as Clock and OwnDue.
-func Own(due time.Duration) (string, time.Duration) { return clock, due }
 
 // Own reports whether this process wrote the stamp, so that OwnDue is by its clock.
 func (s Stamp) Own() bool { return s.Clock == clock }
@@ -80,12 +72,96 @@ func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	return s.Hop + s.Left
 }
 
-// Next is the stamp for the next hop, by this process's clock. It lacks the priority, and what only
-// slots use.
+// Next is the stamp for the next hop, by this process's clock. It lacks the priority.
 func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
 	return Stamp{
 		Clock: clock, OwnDue: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,
 	}
+}
+
+// A stamp is written as a text, since a table of as many fields costs the broker and its clients
+// several times more to read: the clock, the due time, the hop and what is left after it in ns, and
+// the priority. The destinations and the BCC follow, each with its letter and length:
+//
+//	5BQ2… 71034 0 5000000000 9 d26:~d:=…b5:copy1
+const aDestination, aBCC = 'd', 'b'
+
+// Header is the stamp as a message carries it.
+func (s Stamp) Header() amqp091.Table {
+	const usual = 192 // bytes
+	text := append(make([]byte, 0, usual), s.Clock...)
+	for _, number := range [...]int64{int64(s.OwnDue), int64(s.Hop), int64(s.Left), int64(s.Priority)} {
+		text = strconv.AppendInt(append(text, ' '), number, 10)
+	}
+	text = append(text, ' ')
+	for _, key := range s.To {
+		text = appendKey(append(text, aDestination), key.(string))
+	}
+	for _, key := range s.BCC {
+		text = appendKey(append(text, aBCC), key.(string))
+	}
+	return amqp091.Table{message.Stamp: string(text)}
+}
+
+func appendKey(text []byte, key string) []byte {
+	text = append(strconv.AppendInt(text, int64(len(key)), 10), ':')
+	return append(text, key...)
+}
+
+// Read reverses Header. The error says why the message is foreign: no controller writes that.
+func Read(headers amqp091.Table) (s Stamp, err error) {
+	value, there := headers[message.Stamp]
+	text, ok := value.(string)
+	switch {
+	case !there:
+		return s, fmt.Errorf("no header %s", message.Stamp)
+	case !ok:
+		return s, fmt.Errorf("header %s is a %T", message.Stamp, value)
+	}
+	if s, err = parse(text); err != nil {
+		return Stamp{}, fmt.Errorf("header %s %w", message.Stamp, err)
+	}
+	return s, nil
+}
+
+func parse(text string) (s Stamp, err error) {
+	var rest string
+	s.Clock, rest, _ = strings.Cut(text, " ")
+	var numbers [4]int64
+	for i := range numbers {
+		var number string
+		number, rest, _ = strings.Cut(rest, " ")
+		if numbers[i], err = strconv.ParseInt(number, 10, 64); err != nil {
+			return s, errors.New("lacks its times")
+		}
+	}
+	s.OwnDue, s.Hop, s.Left = time.Duration(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2])
+	s.Priority = uint8(numbers[3])
+	if s.Clock == "" || s.OwnDue < 0 || s.Hop < 0 || s.Hop > Longest || s.Left.Abs() > Longest || numbers[3] != int64(s.Priority) {
+		return s, errors.New("has impossible times")
+	}
+	for rest != "" {
+		letter := rest[0]
+		digits, keys, _ := strings.Cut(rest[1:], ":")
+		size, err := strconv.ParseUint(digits, 10, 8)
+		if err != nil || int(size) > len(keys) {
+			return s, errors.New("has keys that cannot be read")
+		}
+		key := keys[:size]
+		rest = keys[size:]
+		switch {
+		case letter == aBCC:
+			s.BCC = append(s.BCC, key)
+		case letter == aDestination && strings.HasPrefix(key, message.Reserved):
+			s.To = append(s.To, key)
+		default:
+			return s, fmt.Errorf("has the key %.64q, which is no destination", key)
+		}
+	}
+	if len(s.To) == 0 {
+		return s, errors.New("has no destination")
+	}
+	return s, nil
 }
 
 // Expired says that a message has left its queue because its TTL had passed. Earlier entries of
@@ -112,13 +188,10 @@ func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
 	return m, err
 }
 
-// Unwrap changes the delivery to what the user published: it is under the user's routing key, and
-// without our headers. A controller holds many messages, and most have no other headers.
+// Unwrap changes the delivery to what the user published: without our headers. A controller holds
+// many messages, and most have no other headers.
 func (m Message) Unwrap() {
 	d := m.Delivery
-	if m.Stamp.Key != nil {
-		d.RoutingKey = *m.Stamp.Key
-	}
 	if m.Stamp.Priority > 0 {
 		d.Priority = m.Stamp.Priority
 	}

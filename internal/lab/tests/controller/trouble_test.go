@@ -24,14 +24,14 @@ import (
 func fromAnotherProcess(id, queue string, hop, left time.Duration) amqp091.Publishing {
 	return amqp091.Publishing{MessageId: id, Headers: amqp091.Table{
 		delayer.Header: message.NewEnvelope(time.Now(), 0, "").String(),
-		message.Stamp:  stampOfAnother(queue, hop, left, time.UnixMilli(0)),
+		message.Stamp:  stampOfAnother(queue, hop, left),
 	}}
 }
 
-// stampOfAnother is a stamp that another process has written. at is by the broker's clock.
-func stampOfAnother(queue string, hop, left time.Duration, at time.Time) string {
+// stampOfAnother is a stamp that another process has written.
+func stampOfAnother(queue string, hop, left time.Duration) string {
 	key := delivery.Key("", queue, message.Words(queue))
-	return fmt.Sprintf("- another-process 1 %d %d %d - d%d:%s", hop, left, at.UnixMilli(), len(key), key)
+	return fmt.Sprintf("another-process 1 %d %d 0 d%d:%s", hop, left, len(key), key)
 }
 
 // bound declares a queue that the Delayer delivers to.
