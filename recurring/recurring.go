@@ -1,36 +1,19 @@
-// Package recurring sends messages again and again, at the times of cron expressions:
+// Package recurring sends messages again and again, at the times of cron expressions.
 //
-//	s, err := recurring.New(d, recurring.Config{Messages: []recurring.Message{{
-//		Name: "nightly-report",
-//		Cron: "30 2 * * *",
-//		Zone: berlin,
-//		Message: delayer.Message{Exchange: "reports", Key: "nightly"},
-//	}}})
-//	…
-//	s.Run(ctx)
-//
-// Run schedules the next messages with [delayer.Delayer].Schedule, under ids made of the name and
-// the time. Any number of processes may run the same messages: what several of them schedule is
-// delivered once, so no process has to be elected, and each may end at any time. A message that is
-// scheduled waits in the broker and is delivered whether a process runs or not.
-//
-// # Limits
+// [Scheduler.Run] schedules the next messages with [delayer.Delayer].Schedule, under ids of name and
+// time. Any number of processes may run the same messages: what several of them schedule is
+// delivered once. A message that is scheduled waits in the broker and needs no process any more.
 //
 // It needs backend controller with slots, its default. Times are whole minutes. A message is never
-// early. It comes again in the cases that docs/cancelling.md lists, and if a process starts whose
-// clock is more than ten seconds behind the broker's just after the message was delivered. Give
-// consumers a way to recognise a copy: the MessageId is the same.
+// early. It comes again, with the same MessageId, in the cases that docs/cancelling.md lists, and if
+// a process starts whose clock is more than ten seconds behind just after it was delivered.
 //
-// What was not scheduled in time is not made up for. That happens if no process runs, or none
-// reaches the broker, from [Config].Ahead before a time, or from the time before it if that is
-// earlier, until then.
-//
-// # Changes
+// What was not scheduled in time is not made up for: no process ran, or none reached the broker,
+// from [Config].Ahead before a time, or from the time before it if that is earlier, until then.
 //
 // Of messages with the same name and time the first that is scheduled counts while it waits. So
-// another body comes into effect after [Config].Ahead, or after the next message if that is later.
-// Other times do so too, and what is scheduled at the old ones still comes. To change times at
-// once, let [Message].Removed cancel the old name, and use a new one.
+// another body, and other times, come into effect after [Config].Ahead, or after the next message if
+// that is later. To change times at once, let [Message].Removed cancel the name, and use a new one.
 package recurring
 
 import (
@@ -39,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -48,9 +32,8 @@ import (
 
 // A Message is sent at the times of a cron expression.
 type Message struct {
-	// Name is unique within the Delayer's prefix: 1 to 22 bytes. The id of a message, which
-	// consumers find in [delayer.Envelope], is "<name>@2027-01-31T01:30Z": the name and the time in
-	// UTC.
+	// Name is unique within the Delayer's prefix: 1 to 22 bytes. The id of a message is
+	// "<name>@2027-01-31T01:30Z": the name and the time in UTC.
 	Name string
 
 	// Cron has five fields: minute (0–59), hour (0–23), day of month (1–31), month (1–12 or
@@ -59,21 +42,18 @@ type Message struct {
 	// day of week begins with *, one of the two is enough.
 	Cron string
 
-	// Zone is the time zone of Cron. Default: UTC.
-	//
-	// Where clocks are put forward, a time that they skip is the moment of the change. Where they
-	// are set back, a time that they show twice is the first of the two. So a time of day comes
-	// once on such a day, too; several that are skipped are one message. An expression of every
-	// hour, with * as its hour, goes on by the hours that pass: 23 or 25 on such a day.
+	// Zone is the time zone of Cron. Default: UTC. Where clocks are put forward, the times that
+	// they skip are one: the moment of the change. Where they are set back, a time that they show
+	// twice is the first of the two. An expression of every hour, with * as its hour, goes on by
+	// the hours that pass: 23 or 25 on such a day.
 	Zone *time.Location
 
 	// Message is what is sent. Delay, ID and Due must be empty. An empty MessageId becomes the id.
 	Message delayer.Message
 
-	// Removed cancels what is scheduled under this name, and what other processes still schedule,
-	// instead of scheduling it. What is due within [delayer.Limits].CancelBefore still comes. Leave
-	// the entry there until all processes have it, and for Ahead. A name can be used again for
-	// times after that: those that were cancelled stay so.
+	// Removed cancels what is scheduled under this name, and what other processes still schedule.
+	// What is due within [delayer.Limits].CancelBefore still comes. Leave the entry there until all
+	// processes have it, and for Ahead. Times that were cancelled stay so.
 	Removed bool
 }
 
@@ -81,9 +61,8 @@ type Message struct {
 type Config struct {
 	Messages []Message
 
-	// Ahead is how long before its time a message is scheduled; the next one of each name is
-	// scheduled at any rate. Make it longer if there may be no process, or no connection to the
-	// broker, for longer than that. At least 1m; default: 1h.
+	// Ahead is how long before its time a message is scheduled, and so how long processes and the
+	// broker may be away; the next of each name is scheduled at any rate. At least 1m; default: 1h.
 	Ahead time.Duration
 
 	// Logger receives failures. Default: slog.Default().
@@ -108,12 +87,12 @@ const (
 	longestName = message.LongestID - len("@"+layout)
 
 	usualAhead, shortestAhead = time.Hour, time.Minute
-
-	lookEvery, lookAgain = 30 * time.Second, 5 * time.Second
+	lookEvery, lookAgain      = 30 * time.Second, 5 * time.Second
+	patience                  = 10 * time.Second // with one message
 )
 
-// New returns a Scheduler for a Delayer, which it does not close. Errors are [delayer.ErrConfig],
-// and [errors.ErrUnsupported] if the Delayer has no tickets. It sends nothing yet.
+// New returns a Scheduler for a Delayer. Errors are [delayer.ErrConfig], and
+// [errors.ErrUnsupported] if the Delayer has no tickets.
 func New(d delayer.Delayer, cfg Config) (*Scheduler, error) {
 	if d.Limits().CancelBefore == 0 {
 		return nil, &delayer.Error{
@@ -121,21 +100,16 @@ func New(d delayer.Delayer, cfg Config) (*Scheduler, error) {
 			Hint: "use backend controller with wheel slots, its default",
 		}
 	}
-	cfg.Ahead = cmp.Or(cfg.Ahead, usualAhead)
+	cfg.Ahead, cfg.Logger = cmp.Or(cfg.Ahead, usualAhead), cmp.Or(cfg.Logger, slog.Default())
 	if cfg.Ahead < shortestAhead {
 		return nil, invalid("Config.Ahead", fmt.Errorf("%v is less than %v", cfg.Ahead, shortestAhead))
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
 	s := &Scheduler{delayer: d, cfg: cfg}
-	names := map[string]bool{}
 	for _, m := range cfg.Messages {
-		if names[m.Name] {
-			return nil, invalid(fmt.Sprintf("message %.80q", m.Name), errors.New("there are two of that name"))
-		}
-		names[m.Name] = true
 		e, err := newEntry(m, message.Limits{MaxPriority: d.Limits().MaxPriority, User: m.Message.Publishing.UserId})
+		if slices.ContainsFunc(s.messages, func(other *entry) bool { return other.Name == m.Name }) {
+			err = errors.New("there are two of that name")
+		}
 		if err != nil {
 			return nil, invalid(fmt.Sprintf("message %.80q", m.Name), err)
 		}
@@ -152,10 +126,7 @@ func newEntry(m Message, limits message.Limits) (*entry, error) {
 	if m.Name == "" || len(m.Name) > longestName {
 		return nil, fmt.Errorf("its name has %d bytes, want 1 to %d", len(m.Name), longestName)
 	}
-	if m.Zone == nil {
-		m.Zone = time.UTC
-	}
-	of, err := parse(m.Cron, m.Zone)
+	of, err := parse(m.Cron, cmp.Or(m.Zone, time.UTC))
 	if err != nil {
 		return nil, fmt.Errorf("cron %.80q: %w", m.Cron, err)
 	}
@@ -163,18 +134,12 @@ func newEntry(m Message, limits message.Limits) (*entry, error) {
 	if sent.Delay != 0 || sent.ID != "" || !sent.Due.IsZero() {
 		return nil, errors.New("Delay, ID and Due must be empty: the cron expression says when it is due")
 	}
-	if err := message.Validate(sent.Exchange, sent.Key, &sent.Publishing, limits); err != nil {
-		return nil, err
-	}
-	return &entry{Message: m, times: of}, nil
+	return &entry{m, of, time.Now()}, message.Validate(sent.Exchange, sent.Key, &sent.Publishing, limits)
 }
 
-// Run schedules messages until ctx ends, beginning with those that are due after now. It looks
-// every half minute, and after a failure every five seconds. It must be called once.
+// Run schedules messages until ctx ends. It looks every half minute, and after a failure every five
+// seconds. It must be called once, soon after New.
 func (s *Scheduler) Run(ctx context.Context) {
-	for _, m := range s.messages {
-		m.done = time.Now()
-	}
 	for ctx.Err() == nil {
 		pause := lookEvery
 		for _, m := range s.messages {
@@ -195,14 +160,13 @@ func (s *Scheduler) Run(ctx context.Context) {
 // schedule schedules what is due until Ahead from now, and at any rate the next one.
 func (s *Scheduler) schedule(ctx context.Context, m *entry) error {
 	now := time.Now()
-	longest := s.delayer.Limits().Max
 	if at, ok := m.next(m.done); ok && !at.After(now) {
 		s.cfg.Logger.Warn("a recurring message was not scheduled in time by this process", "name", m.Name, "from", at)
 		m.done = now
 	}
 	for m.done.Before(now.Add(s.cfg.Ahead)) {
 		at, ok := m.next(m.done)
-		if !ok || at.Sub(now) > longest || m.done.After(now) && at.Sub(now) > s.cfg.Ahead {
+		if !ok || at.Sub(now) > s.delayer.Limits().Max || m.done.After(now) && at.Sub(now) > s.cfg.Ahead {
 			return nil
 		}
 		if err := s.put(ctx, m, at); err != nil {
@@ -215,7 +179,6 @@ func (s *Scheduler) schedule(ctx context.Context, m *entry) error {
 
 // put schedules a message, or cancels it.
 func (s *Scheduler) put(ctx context.Context, m *entry, at time.Time) error {
-	const patience = 10 * time.Second // the others come after it
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := m.Message.Message

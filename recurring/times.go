@@ -16,20 +16,17 @@ type times struct {
 	everyHour bool
 }
 
-var errNever = errors.New("no time matches it")
-
 func parse(cron string, zone *time.Location) (times, error) {
-	const minute, hour, all = 0, 1, 5
 	fields := strings.Fields(cron)
 	switch {
-	case len(fields) != all:
+	case len(fields) != 5:
 		return times{}, fmt.Errorf("it has %d fields, want 5: minute, hour, day of month, month and day of week", len(fields))
 	case !gronx.IsValid(cron):
 		return times{}, errors.New("it cannot be read")
 	}
-	t := times{cron: strings.Join(fields, " "), zone: zone, everyHour: fields[hour] == "*"}
+	t := times{cron: strings.Join(fields, " "), zone: zone, everyHour: fields[1] == "*"}
 	if _, ok := t.match(time.Now().UTC()); !ok {
-		return times{}, errNever
+		return times{}, errors.New("no time matches it")
 	}
 	return t, nil
 }
@@ -39,20 +36,15 @@ func (t times) next(after time.Time) (time.Time, bool) {
 	if t.everyHour {
 		return t.nextOfEveryHour(after)
 	}
-	clock := t.shown(after)
-	for {
-		var ok bool
-		if clock, ok = t.match(clock); !ok {
-			return time.Time{}, false
-		}
-		if at := t.first(clock); at.After(after) {
-			return at, true
-		}
+	clock, ok := t.match(t.shown(after))
+	for ok && !t.first(clock).After(after) {
+		clock, ok = t.match(clock)
 	}
+	return t.first(clock), ok
 }
 
-// match returns the first time on a clock after another that the expression names. What a clock
-// shows is here the time in UTC with the same date and hour.
+// match returns the first time on a clock after another that the expression names. Here what a
+// clock shows is the time in UTC with the same date and hour.
 func (t times) match(clock time.Time) (time.Time, bool) {
 	next, err := gronx.NextTickAfter(t.cron, clock, false)
 	return next, err == nil
@@ -69,12 +61,8 @@ func (t times) first(clock time.Time) time.Time {
 	const moreThanADay = 26 * time.Hour // no zone is that far from UTC
 	from := clock.Add(-moreThanADay)
 	for {
-		_, offset := from.In(t.zone).Zone()
 		_, end := from.In(t.zone).ZoneBounds()
-		at := clock.Add(-time.Duration(offset) * time.Second)
-		if at.Before(from) {
-			at = from
-		}
+		at := from.Add(max(0, clock.Sub(t.shown(from))))
 		if end.IsZero() || at.Before(end) {
 			return at.UTC()
 		}

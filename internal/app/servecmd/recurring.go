@@ -9,7 +9,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/recurring"
@@ -28,16 +27,6 @@ type recurringMessage struct {
 	Removed     bool           `yaml:"removed"`
 }
 
-// checkRecurring refuses recurring messages for a backend that has none.
-func checkRecurring(cfg backend.Config, serves config) error {
-	limits, err := backend.Limits(cfg)
-	if err != nil || limits.CancelBefore > 0 || len(serves.Recurring) == 0 {
-		return err
-	}
-	return engine.ConfigError("serve.recurring", errors.New("the backend has no tickets, which these messages need"),
-		"write backend: controller, with wheel: slots, its default")
-}
-
 // scheduler returns what schedules messages, or nil if there is none.
 func (e *entries) scheduler(messages []recurringMessage) (*recurring.Scheduler, error) {
 	if len(messages) == 0 {
@@ -46,10 +35,12 @@ func (e *entries) scheduler(messages []recurringMessage) (*recurring.Scheduler, 
 	cfg := recurring.Config{Logger: e.log}
 	for _, m := range messages {
 		zone, err := time.LoadLocation(m.Zone)
-		if err == nil && zone == time.Local {
+		owner := e.cfg.Settings.Prefix
+		switch {
+		case err != nil:
+		case zone == time.Local:
 			err = errors.New("Local differs between machines")
-		}
-		if err == nil && (entry.Owns(e.cfg.Settings.Prefix, m.Exchange) || m.Exchange == "" && entry.Owns(e.cfg.Settings.Prefix, m.Key)) {
+		case entry.Owns(owner, m.Exchange), m.Exchange == "" && entry.Owns(owner, m.Key):
 			err = errors.New("its destination belongs to the Delayer")
 		}
 		if err != nil {

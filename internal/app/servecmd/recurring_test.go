@@ -86,12 +86,11 @@ func TestRecurring_Read(t *testing.T) {
 }
 
 func TestRecurring_Backend(t *testing.T) {
-	with := config{Recurring: make([]recurringMessage, 1)}
-	for name, want := range map[string]bool{"controller": true, "binaryladder": false} {
-		err := checkRecurring(backend.Config{Backend: name}, with)
-		require.Equal(t, want, err == nil, name)
-		if !want {
-			require.ErrorContains(t, err, "serve.recurring: invalid configuration: the backend has no tickets, which these messages need (write backend: controller")
-		}
-	}
+	limits := delayertest.DefaultLimits()
+	limits.CancelBefore = 0
+	e := entries{cfg: entry.Config{Delayer: delayertest.New(delayertest.Config{Limits: limits})}}
+	_, err := e.scheduler([]recurringMessage{{Name: "n", Cron: "* * * * *", Key: "q"}})
+	require.ErrorContains(t, err, "the Delayer has no tickets (use backend controller with wheel slots, its default)")
+	_, err = e.scheduler(nil)
+	require.NoError(t, err)
 }

@@ -103,9 +103,6 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if err != nil {
 		return err
 	}
-	if err := checkRecurring(cfg, serves); err != nil {
-		return err
-	}
 	objects, err := backend.Topology(cfg)
 	if err != nil {
 		return err
