@@ -64,15 +64,21 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, channels 
 // Close waits for what is being published, and returns to the broker what was not. Whoever consumes
 // must have been told to end.
 func (s *Session) Close(running *sync.WaitGroup) {
+	Wait(running, 2*DrainTimeout, s.In.Close) // that long the broker does not answer
+	s.In.Close()
+	s.Publisher.Close()
+}
+
+// Wait waits for what is running. After a while it makes that end.
+func Wait(running *sync.WaitGroup, within time.Duration, end func()) {
 	done := make(chan struct{})
 	go func() { running.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(2 * DrainTimeout): // the broker does not answer
+	case <-time.After(within):
+		end()
+		<-done
 	}
-	s.In.Close()
-	<-done
-	s.Publisher.Close()
 }
 
 // Redeclare declares the topology again: a queue that was consumed may be gone.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
@@ -15,6 +16,7 @@ type controller struct {
 	wheel    *Wheel
 	process  string // the name under which this process publishes
 	session  *settle.Session
+	asks     *broker.Publisher
 	clock    *clock
 	prefetch int // of the log, in the next tenure
 	cancel   context.CancelFunc
@@ -22,13 +24,13 @@ type controller struct {
 }
 
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock, process string) (*controller, error) {
-	const others = 3 // the log, the snapshot, and one to find out whether a slot answers
+	const others = 2 // the log, and the snapshot
 	session, err := settle.Connect(ctx, s, e, len(w.rings.Slots())+others)
 	if err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(context.Background())
-	c := &controller{wheel: w, process: process, session: session, clock: knows, prefetch: leader.LogPrefetch, cancel: cancel}
+	c := &controller{wheel: w, process: process, session: session, asks: e.Publisher(), clock: knows, prefetch: leader.LogPrefetch, cancel: cancel}
 	c.running.Go(func() { c.run(running) })
 	return c, nil
 }

@@ -26,12 +26,8 @@ type delivering struct {
 	flying       sync.WaitGroup  // messages that are being published,
 	publish      context.Context // until this ends
 	takes        map[string]bool // destinations that have taken a message
-	shared       lane            // to those, over one channel
+	shared       line            // to those, over one channel
 	destinations map[string]*destination
-}
-
-func newDelivering() delivering {
-	return delivering{takes: map[string]bool{}, destinations: map[string]*destination{}}
 }
 
 // A destination has messages under way, or some that wait for that. They share the channel with those
@@ -39,13 +35,8 @@ func newDelivering() delivering {
 // is under way.
 type destination struct {
 	sharing, apart int
-	own            lane
-}
-
-// A lane submits messages one behind the other.
-type lane struct {
-	posted     []posted
-	submitting bool
+	waiting        []func()
+	own            line
 }
 
 // A posted message is one that is being delivered.
@@ -60,7 +51,7 @@ type posted struct {
 func (t *tenure) deliver(it *leader.Item) {
 	m, err := due(it)
 	if err != nil { // it was forged: nobody knows where it is to go
-		t.keepRecord(it, err)
+		t.keep(it, &amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload}, err)
 		return
 	}
 	p := posted{item: it, of: m}
@@ -82,54 +73,42 @@ func (t *tenure) deliver(it *leader.Item) {
 	if p.shares = free && t.takes[it.To] && d.apart == 0 && d.sharing < mostSharing; p.shares {
 		p.msg = shared
 		d.sharing++
-		t.shared.posted = append(t.shared.posted, p)
-		t.submit(&t.shared)
+		t.follow(&t.shared, func() { t.submit(p) })
 		return
 	}
 	p.msg.Apart = it.To
 	d.apart++
-	d.own.posted = append(d.own.posted, p)
+	d.waiting = append(d.waiting, func() { t.submit(p) })
+	t.goApart(d)
+}
+
+// goApart submits what waits for that, unless some of that destination is under way on the channel
+// that it shares. The caller holds mu.
+func (t *tenure) goApart(d *destination) {
 	if d.sharing == 0 {
-		t.submit(&d.own)
+		t.follow(&d.own, d.waiting...)
+		d.waiting = nil
 	}
 }
 
-// submit submits what is posted in a lane. The caller holds mu.
-func (t *tenure) submit(l *lane) {
-	if l.submitting || len(l.posted) == 0 {
+// submit returns once a message comes before those that are submitted after it.
+func (t *tenure) submit(p posted) {
+	within, cancel := context.WithTimeout(t.publish, attemptFor)
+	pending, err := t.session.Publisher.Submit(within, p.msg)
+	if err != nil {
+		cancel()
+		t.landed(p, err)
 		return
 	}
-	l.submitting = true
 	go func() {
-		for {
-			t.mu.Lock()
-			todo := l.posted
-			l.posted, l.submitting = nil, len(todo) > 0
-			t.mu.Unlock()
-			if len(todo) == 0 {
-				return
-			}
-			for _, p := range todo {
-				within, cancel := context.WithTimeout(t.publish, attemptFor)
-				pending, err := t.session.Publisher.Submit(within, p.msg)
-				if err != nil {
-					cancel()
-					t.landed(p, err)
-					continue
-				}
-				go func() {
-					defer cancel()
-					t.landed(p, pending.Wait(within))
-				}()
-			}
-		}
+		defer cancel()
+		t.landed(p, pending.Wait(within))
 	}()
 }
 
 // byStage delivers a message in steps.
 func (t *tenure) byStage(p posted) {
-	t.beside(func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, p.of, p.item.To) },
-		func(err error) { t.happened(leader.Sent{Item: p.item, Outcome: t.outcome(p.item, err)}) })
+	t.beside(p.item, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, p.of, p.item.To) })
 }
 
 // landed tells the leader what became of a message that was posted.
@@ -144,9 +123,7 @@ func (t *tenure) landed(p posted, err error) {
 	} else {
 		d.apart--
 	}
-	if d.sharing == 0 {
-		t.submit(&d.own)
-	}
+	t.goApart(d)
 	if d.sharing+d.apart == 0 {
 		delete(t.destinations, to)
 	}
@@ -202,8 +179,8 @@ func (t *tenure) outcome(it *leader.Item, err error) leader.Outcome {
 	return leader.Unknown
 }
 
-// beside publishes something in the background.
-func (t *tenure) beside(publish func(ctx context.Context) error, done func(error)) {
+// beside publishes a message in steps, in the background.
+func (t *tenure) beside(it *leader.Item, publish func(ctx context.Context) error) {
 	t.flying.Go(func() {
 		ctx, cancel := context.WithTimeout(t.publish, attemptFor)
 		defer cancel()
@@ -211,39 +188,13 @@ func (t *tenure) beside(publish func(ctx context.Context) error, done func(error
 		if err == nil {
 			err = publish(ctx)
 		}
-		done(err)
+		t.happened(leader.Sent{Item: it, Outcome: t.outcome(it, err)})
 	})
 }
 
-// keep keeps what is no bundle with the unroutable messages, as it came.
-func (t *tenure) keep(it *leader.Item) {
-	f := it.Raw.(foreign)
-	d := f.delivery
+// keep keeps what no Delayer has written with the unroutable messages.
+func (t *tenure) keep(it *leader.Item, d *amqp091.Delivery, why error) {
 	t.session.Warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(d), "error", f.why, "routing_key", d.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
-	t.keepAs(it, d)
-}
-
-// keepRecord keeps a record that no Delayer has written.
-func (t *tenure) keepRecord(it *leader.Item, why error) {
-	t.session.Warn("the controller got a foreign message; it is kept as unroutable",
-		"message", it.ID, "error", why, "queue", t.session.Settler.Stage.Unroutable())
-	t.keepAs(it, &amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload})
-}
-
-func (t *tenure) keepAs(it *leader.Item, d *amqp091.Delivery) {
-	t.beside(func(ctx context.Context) error { return t.session.Settler.Keep(ctx, d) },
-		func(err error) { t.happened(leader.Sent{Item: it, Outcome: t.outcome(it, err)}) })
-}
-
-// drain waits for so long for what is being delivered, and then abandons it.
-func (t *tenure) drain(within time.Duration, abandon func()) {
-	drained := make(chan struct{})
-	go func() { t.flying.Wait(); close(drained) }()
-	select {
-	case <-drained:
-	case <-time.After(within):
-	}
-	abandon()
-	<-drained
+		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
+	t.beside(it, func(ctx context.Context) error { return t.session.Settler.Keep(ctx, d) })
 }

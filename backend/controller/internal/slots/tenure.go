@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
@@ -22,6 +23,7 @@ type tenure struct {
 	names   names
 	process string
 	session *settle.Session
+	asks    *broker.Publisher // whether a slot answers
 	clock   *clock
 
 	ctx context.Context // ends with the tenure
@@ -33,12 +35,10 @@ type tenure struct {
 	queues  map[leader.Queue]*queue
 	answers map[leader.Queue]bool           // slots that have taken something in this tenure
 	held    map[leader.Queue][]leader.Write // writes to those of which that is not known yet
-	writes  []func() error                  // to be done one after the other: acknowledgements and bundles
-	ready   pace.Signal                     // something is to be written
+	writes  line                            // acknowledgements and bundles
 	tick    *time.Timer
-	writing context.Context // until this ends
-	counts  bool            // the queue of the snapshot answers
-	working sync.WaitGroup  // all that is beside: write, consumers, and what opens and ends them
+	counts  bool           // the queue of the snapshot answers
+	working sync.WaitGroup // all that is beside: lines, consumers, and what opens and ends them
 	told    leader.Stats
 
 	delivering
@@ -57,24 +57,22 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		wheel: c.wheel, names: c.wheel.names, process: c.process, session: c.session, clock: c.clock,
+		wheel: c.wheel, names: c.wheel.names, process: c.process, session: c.session, asks: c.asks, clock: c.clock,
 		queues: map[leader.Queue]*queue{}, answers: map[leader.Queue]bool{leader.Log: true},
-		held: map[leader.Queue][]leader.Write{}, ready: pace.NewSignal(), delivering: newDelivering(),
+		held: map[leader.Queue][]leader.Write{}, delivering: delivering{takes: map[string]bool{}, destinations: map[string]*destination{}},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
 	publish, abandon := context.WithCancel(context.Background())
-	writing, written := context.WithCancel(context.Background())
-	t.publish, t.writing = publish, writing
+	t.publish = publish
 	t.tick = time.AfterFunc(time.Hour, func() { t.happened(leader.Tick{}) })
 	t.leader = leader.New(leader.Config{Rings: c.wheel.rings, Tenure: rand.Text(), PrefetchLog: c.prefetch, Memory: c.wheel.memory}, c.clock.now())
 	if err := t.candidate(c.prefetch); err != nil {
 		t.end(err)
 	}
-	t.working.Go(t.write)
 	t.happened(leader.Tick{})
 	<-t.ctx.Done()
-	t.close(abandon, written)
+	t.close(abandon)
 	return context.Cause(t.ctx)
 }
 
@@ -164,7 +162,8 @@ func (t *tenure) do(e leader.Effect) {
 	case leader.Deliver:
 		t.deliver(e.Item)
 	case leader.Keep:
-		t.keep(e.Item)
+		raw := e.Item.Raw.(foreign)
+		t.keep(e.Item, raw.delivery, raw.why)
 	case leader.Snapshot:
 		t.snapshot(e)
 	case leader.Recall:
@@ -174,34 +173,43 @@ func (t *tenure) do(e leader.Effect) {
 	}
 }
 
-// after writes something to the broker behind what was written before. The caller holds mu.
+// after writes something to the broker behind what was written before. While an alarm lasts RabbitMQ
+// does not read the connection, and this line waits; nothing else does. The caller holds mu.
 func (t *tenure) after(do func() error) {
-	t.writes = append(t.writes, do)
-	t.ready.Set()
+	t.follow(&t.writes, func() {
+		if err := do(); err != nil {
+			t.end(err)
+		}
+	})
 }
 
-// write does what is to be written, in order. While an alarm lasts RabbitMQ does not read the
-// connection, and this waits; nothing else does.
-func (t *tenure) write() {
-	for {
-		t.mu.Lock()
-		todo := t.writes
-		t.writes = nil
-		t.mu.Unlock()
-		for _, do := range todo {
-			if err := do(); err != nil {
-				t.end(err)
+// A line does one thing behind the other, in a goroutine while there are any.
+type line struct {
+	todo    []func()
+	running bool
+}
+
+// follow adds something to a line. The caller holds mu.
+func (t *tenure) follow(l *line, do ...func()) {
+	l.todo = append(l.todo, do...)
+	if l.running || len(l.todo) == 0 {
+		return
+	}
+	l.running = true
+	t.working.Go(func() {
+		for {
+			t.mu.Lock()
+			todo := l.todo
+			l.todo, l.running = nil, len(todo) > 0
+			t.mu.Unlock()
+			if len(todo) == 0 {
+				return
+			}
+			for _, do := range todo {
+				do()
 			}
 		}
-		if len(todo) > 0 {
-			continue
-		}
-		select {
-		case <-t.ready:
-		case <-t.writing.Done():
-			return
-		}
-	}
+	})
 }
 
 // place writes a bundle on the log's channel. RabbitMQ waits up to 65 s for the first message of a
@@ -235,30 +243,14 @@ func (t *tenure) place(e leader.Write) {
 
 // ask returns once a slot has taken a mark, or the tenure ends.
 func (t *tenure) ask(q leader.Queue) error {
-	channel, err := t.session.In.Channel(t.ctx)
-	if err != nil {
-		return err
-	}
-	on, err := newConfirms(channel)
-	if err != nil {
-		return err
-	}
+	exchange, key := t.names.to(q)
+	mark := &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}
 	for {
-		answer := make(chan leader.Outcome, 1)
-		exchange, key := t.names.to(q)
-		mark := &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}
-		if err := on.publish(exchange, key, publishing(mark, ""), func(o leader.Outcome) { answer <- o }); err != nil {
+		err := t.asks.Publish(t.ctx, broker.Publishing{Exchange: exchange, Key: key, Apart: key, Message: publishing(mark, "")})
+		if err == nil || t.ctx.Err() != nil || errors.Is(err, delayer.ErrClosed) {
 			return err
 		}
-		select {
-		case o := <-answer:
-			if o == leader.Stored {
-				return channel.Close()
-			}
-		case <-t.ctx.Done():
-			return context.Cause(t.ctx)
-		}
-		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.names.queue(q))
+		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.names.queue(q), "error", err)
 		if err := pace.Sleep(t.ctx, time.Second); err != nil {
 			return err
 		}
@@ -294,13 +286,14 @@ func (t *tenure) weigh(is leader.Stats) {
 
 // close waits a while for what is being delivered, acknowledges it, and ends all consumers. The end of
 // the connection is that of all that this tenure has not written.
-func (t *tenure) close(abandon, written func()) {
+func (t *tenure) close(abandon func()) {
 	drain := drainBriefly
 	closing := errors.Is(context.Cause(t.ctx), errClosing)
 	if closing {
 		drain = settle.DrainTimeout
 	}
-	t.drain(drain, abandon)
+	settle.Wait(&t.flying, drain, abandon)
+	abandon()
 	t.tick.Stop()
 	t.mu.Lock()
 	for _, ack := range t.leader.Flush() {
@@ -309,23 +302,10 @@ func (t *tenure) close(abandon, written func()) {
 	for q := range t.queues {
 		t.do(leader.Release{Queue: q})
 	}
-	t.after(func() error { written(); return nil })
 	t.weigh(leader.Stats{}) // what is held goes back
 	t.mu.Unlock()
-	ended := make(chan struct{})
-	go func() { t.working.Wait(); close(ended) }()
-	select {
-	case <-ended:
-	case <-time.After(endWithin):
-	}
-	written()
+	settle.Wait(&t.working, endWithin, t.session.In.Drop)
 	if !closing {
 		t.session.In.Drop()
-	}
-	select {
-	case <-ended:
-	default:
-		t.session.In.Drop()
-		<-ended
 	}
 }
