@@ -11,6 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/writer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -30,8 +31,8 @@ type publisher struct {
 	writer *writer.Writer
 	timer  *time.Timer
 	closed bool
-	unsent int           // records that are not settled
-	moved  chan struct{} // closed when records have been settled, and then another
+	unsent sync.WaitGroup // records that are not settled
+	moved  chan struct{}  // closed when records have been settled, and then another
 }
 
 func newPublisher(b *broker.Publisher, exchange, backend, process string) *publisher {
@@ -49,19 +50,17 @@ type entry struct {
 	settled   chan error      // buffered
 }
 
-var entries = sync.Pool{New: func() any { return &entry{settled: make(chan error, 1)} }}
-
 // submit hands a record over. It waits while too much waits.
 func (p *publisher) submit(ctx context.Context, rec bundle.Record) (*entry, error) {
-	e := entries.Get().(*entry)
-	e.Record = writer.Record{Record: rec, Lone: rec.User != "", Alone: !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize, Of: e}
-	e.publisher, e.ctx = p, ctx
+	e := &entry{publisher: p, ctx: ctx, settled: make(chan error, 1)}
+	alone := !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize
+	e.Record = writer.Record{Record: rec, Lone: rec.User != "", Alone: alone, Of: e}
 	for {
 		p.mu.Lock()
 		closed, full, moved := p.closed, p.writer.Full(), p.moved
 		if !closed && !full {
-			p.unsent++
-			p.advance(writer.Submit{Record: &e.Record})
+			p.unsent.Add(1)
+			p.advance(writer.Submit{Record: &e.Record}, errWithdrawn)
 			p.mu.Unlock()
 			return e, nil
 		}
@@ -82,8 +81,6 @@ func (e *entry) Wait(ctx context.Context) error {
 	p := e.publisher
 	select {
 	case err := <-e.settled:
-		*e = entry{settled: e.settled}
-		entries.Put(e)
 		return err
 	case <-ctx.Done():
 	}
@@ -116,20 +113,20 @@ func (p *publisher) fail(kind, cause error, hint string) error {
 func (p *publisher) step(e writer.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.advance(e)
+	p.advance(e, errWithdrawn)
 }
 
-// advance tells the writer what has happened, and does what it says. The caller holds mu.
-func (p *publisher) advance(e writer.Event) {
+// advance tells the writer what has happened, and does what it says. why is the error of records that
+// are not stored. The caller holds mu.
+func (p *publisher) advance(e writer.Event, why error) {
 	now := stamp.Reading(time.Now())
 	todo, next := p.writer.Step(now, e)
-	p.do(todo, errWithdrawn)
+	p.do(todo, why)
 	if next > 0 {
 		p.timer.Reset(next - now)
 	}
 }
 
-// do does what the writer says. why is the error of records that are not stored.
 func (p *publisher) do(todo []writer.Effect, why error) {
 	for _, effect := range todo {
 		switch effect := effect.(type) {
@@ -139,7 +136,7 @@ func (p *publisher) do(todo []writer.Effect, why error) {
 				err = own(why)
 			}
 			effect.Record.Of.(*entry).settled <- err
-			p.unsent--
+			p.unsent.Done()
 			close(p.moved)
 			p.moved = make(chan struct{})
 		case writer.Send:
@@ -179,7 +176,7 @@ func (p *publisher) send(id uint64) {
 		msg.Fill = func(to *amqp091.Publishing) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			defer p.advance(writer.Tick{}) // the next may be reserved
+			defer p.advance(writer.Tick{}, errWithdrawn) // the next may be reserved
 			return take(to)
 		}
 	}
@@ -195,34 +192,23 @@ func (p *publisher) send(id uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !taken && p.writer.Take(id) == nil {
-		p.advance(writer.Tick{})
+		p.advance(writer.Tick{}, errWithdrawn)
 		return
 	}
-	now := stamp.Reading(time.Now())
-	todo, next := p.writer.Step(now, writer.Confirmed{ID: id, Outcome: outcome})
-	p.do(todo, err)
-	if next > 0 {
-		p.timer.Reset(next - now)
-	}
+	p.advance(writer.Confirmed{ID: id, Outcome: outcome}, err)
 }
 
-// close takes no more records, and waits for those that were submitted for so long.
-func (p *publisher) close(within time.Duration) {
-	late := time.After(within)
+// close takes no more records, and waits a while for those that were submitted.
+func (p *publisher) close() {
 	p.mu.Lock()
 	p.closed = true
-	for waits := true; waits && p.unsent > 0; {
-		moved := p.moved
-		p.mu.Unlock()
-		select {
-		case <-moved:
-		case <-late:
-			waits = false
-		}
-		p.mu.Lock()
-	}
-	p.timer.Stop()
 	p.mu.Unlock()
+	settle.Wait(&p.unsent, settle.DrainTimeout, p.abandon)
+	p.abandon()
+}
+
+func (p *publisher) abandon() {
+	p.timer.Stop()
 	p.end()
 	p.sending.Wait()
 	p.mu.Lock()

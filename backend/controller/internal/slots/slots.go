@@ -11,7 +11,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -104,6 +103,6 @@ func (d *Delayer) Close() error {
 	var stopping sync.WaitGroup
 	stopping.Go(d.stop) // both may wait for the broker; at the same time they take no longer than one
 	defer stopping.Wait()
-	d.log.close(settle.DrainTimeout)
+	d.log.close()
 	return d.Engine.Close()
 }
