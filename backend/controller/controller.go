@@ -1,6 +1,17 @@
 // Package controller delays messages for any time, to the millisecond. They wait in queues, and a
 // controller, which is a consumer, sends them on. There are two wheels of queues: [Slots], the
-// default, and [Rounds]. What is said here of TTL queues, levels and ticks is about rounds.
+// default, and [Rounds].
+//
+// # How a message waits in slots
+//
+// Publish writes messages to one queue, the log, several in a bundle. One controller leads: it
+// consumes the log, holds what is due within two seconds, and writes the rest to slots. A slot is a
+// queue for a stretch of time, of 4 seconds to 8 hours, by the broker's clock. The leader reads it
+// shortly before that time, and publishes each message when it is due. Other controllers stand by.
+// docs/wheel.md tells how, and what may be late; docs/clocks.md what happens when a clock is set.
+//
+// Messages can be changed: Cancel and Postpone write to the log too. A message with a ticket is
+// delivered only when the leader has read all changes that were accepted for it.
 //
 // # How a message waits in rounds
 //
@@ -8,64 +19,42 @@
 // queue that ends before it is due. From there it is dead-lettered to the intake queue, which a
 // controller consumes. The controller sends it to the next queue: with a tick of 1 s and 3 levels,
 // 13 s are three rounds of 4 s, and 1 s more. The last part, up to a tick and a bit, waits in the
-// controller's memory. When the message is due, the controller publishes it to its destination.
-// Each of these moves is a publish with a confirm. Only then is the message acknowledged where it
-// came from.
+// controller's memory. Each move is a publish with a confirm. Only then is the message acknowledged
+// where it came from.
 //
 // Memory holds at most 8,192 messages and 64 MiB at a time: enough for about 15,000 messages a
 // second with a tick of 1 s, or 250 with one of 1 minute. When it is full, further messages go
 // through the shortest queue instead and may be late by up to a tick.
 //
-// A controller runs in the publishing process (Run), in another one (Serve), or in many, side by
-// side. While none runs, messages wait in the intake queue. They are delivered when one starts.
-//
 // A controller that has been idle for three seconds sends a ping through the intake queue: a
 // message with the header x-delayer-ping that expires after a minute. If nothing comes back, it
 // consumes again on a new channel: see internal/rounds/liveness.go.
 //
-// # How a message waits in slots
-//
-// With wheel: slots Publish writes messages to one queue, the log, several in a bundle. One
-// controller leads: it consumes the log, holds what is due within two seconds, and writes the rest
-// to slots. A slot is a queue for a stretch of time, of 4 seconds to 8 hours, by the broker's clock.
-// The leader reads it shortly before that time, and publishes each message when it is due. Other
-// controllers stand by. docs/wheel.md tells how, and what may be late; docs/clocks.md what happens
-// when a clock is set.
-//
-// A message may arrive twice if the leader dies, loses a channel or is stopped within the second in
-// which it has delivered the message and not yet stored that.
-//
-// # Tickets
-//
-// With wheel: slots messages can be changed. Cancel and Postpone write to the log too. A message
-// with a ticket is delivered only when the leader has read all changes that were accepted for it.
-//
 // # Limits
+//
+// A controller runs in the publishing process (Run), in another one (Serve), or in many, side by
+// side. While none runs, messages wait. They are delivered when one starts.
 //
 // Delays up to 200 years, in steps of 1 ms. A tick is 1 ms to 1 minute: the last part of a delay is
 // held unacknowledged, and the broker closes the channel of a consumer that holds a message for
-// long (30 minutes by default). The longest queue may wait ten years. More levels mean fewer hops
-// for a long delay.
+// long (30 minutes by default). The longest queue may wait ten years.
 //
-// A controller holds messages with their bodies and headers in memory. With rounds these are up to
-// 9,216 messages. With slots they are what is due within some seconds, and what was published in
-// the last half a second. If that is more than [Config].Memory, the leader begins anew, with a
-// quarter of the bundles in hand, but never fewer than 4 of a queue. A Delayer needs several times
-// as much memory for what it has just read and written. For messages of many megabytes another
-// backend is better suited.
+// A controller holds messages with their bodies and headers in memory. With slots they are what is
+// due within some seconds, and what was published in the last half a second: see [Config].Memory. A
+// Delayer needs several times as much for what it has just read and written. For messages of many
+// megabytes another backend is better suited.
 //
 // # Guarantees
 //
-// Quorum queues (the default) are replicated, and TTL queues dead-letter at least once: a confirmed
-// message survives crashes of the broker. Classic queues, which only rounds can have, keep what
-// waits over a clean restart. But messages that expire while the broker starts may be lost, because
-// classic queues dead-letter at most once. A crash also loses those whose write had not reached the
-// disk.
+// Quorum queues are replicated, and TTL queues dead-letter at least once: a confirmed message
+// survives crashes of the broker. Classic queues, which only rounds can have, keep what waits over a
+// clean restart. But they dead-letter at most once: messages that expire while the broker starts may
+// be lost. A crash also loses those whose write had not reached the disk.
 //
 // A crash of a controller loses nothing. What it held is delivered by others: at once, or, if its
 // whole machine is gone, after the broker has missed its heartbeats (20 to 30 s). After a crash or
-// a lost connection a message may be delivered twice; both copies carry the same id in
-// [delayer.Header].
+// a lost connection a message may be delivered twice, with slots if it was delivered within the
+// second before; both copies carry the same id in [delayer.Header].
 //
 // A message that its destination refuses, as a full queue may, is tried again every few seconds and
 // blocks no other. If it has several destinations, the others may get it each time.
@@ -78,17 +67,13 @@
 //
 // # Clocks of rounds
 //
-// With rounds no clocks of two machines are compared, neither of a broker's nodes nor of
-// controllers. (Slots compare the broker's clock: see above, and docs/clocks.md.) The process that
-// sent a message to a queue knows by its own monotonic clock when it is due. If the message comes
-// back to that process, there is no drift.
-//
-// To any other controller, or the same program started again, what remains is what remained before
-// the last queue, less that queue's TTL. So each change of hands adds the time of a hop, usually a
-// few milliseconds. It also adds the time that the message lay in the intake while no controller
-// ran. That makes a message late by at most as long, never early.
-//
-// A process whose machine was suspended delivers its messages later by as much.
+// With rounds no clocks of two machines are compared. The process that sent a message to a queue
+// knows by its own monotonic clock when it is due. If the message comes back to that process, there
+// is no drift. To any other controller, or the same program started again, what remains is what
+// remained before the last queue, less that queue's TTL. So each change of hands makes a message
+// late by the time of a hop, usually a few milliseconds, and by the time that it lay in the intake
+// while no controller ran; never early. A process whose machine was suspended delivers its messages
+// later by as much.
 //
 // # What it needs
 //
