@@ -11,10 +11,10 @@
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter.
 // If that clock was set or the machine was suspended, and no answer has come since, Read returns
-// nothing. If the broker's clock is set, that is noticed by one of the next
-// questions, within some 25 seconds, and logged. Until then what is returned is what the clock
-// would show if it had not been set. A virtual machine that was paused together with its wall clock
-// takes that for a step of the broker's.
+// nothing. If the broker's clock is set, one of the next questions shows that, within some 25
+// seconds, and it is logged. Until then Read returns what the clock would show if it had not been
+// set. A virtual machine that was paused together with its wall clock takes that for a step of the
+// broker's.
 //
 // A step forward makes a time of the broker's come too soon, a step back too late. Neither is made
 // up for, nor that others may notice it later. Steps of less than some ten milliseconds and round
@@ -103,6 +103,17 @@ func (c *Clock) Use() {
 	}
 }
 
+// A Due is a due time by the broker's clock, in ms since 1970. The zero value is none.
+type Due int64
+
+const latestDue = 16_725_225_600_000 // in the year 2500
+
+// Valid reports whether a Due may have been written by a Delayer.
+func (d Due) Valid() bool { return d > 0 && d <= latestDue }
+
+// Time is what the broker's clock shows then.
+func (d Due) Time() time.Time { return time.UnixMilli(int64(d)) }
+
 // A Reading is what is known of the broker's clock at a moment.
 type Reading struct {
 	Earliest, Latest time.Time // what it shows is between them
@@ -127,7 +138,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 // Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
 // round trip.
 func (c *Clock) Ask(ctx context.Context) error {
-	err := broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.wire.name(), c.ask(ctx))
+	err := broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.cfg.Shared.Queue, c.ask(ctx))
 	var known *delayer.Error
 	if errors.As(err, &known) && errors.Is(known, delayer.ErrAccess) {
 		known.Hint = fmt.Sprintf("the user must configure, write and read names that begin with %q", namePrefix(c.cfg.Prefix))

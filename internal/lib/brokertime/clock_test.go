@@ -34,8 +34,6 @@ type fakeBroker struct {
 	in chan amqp091.Delivery
 }
 
-func (f *fakeBroker) name() string { return "p.clock.fake.expiring" }
-
 func (f *fakeBroker) open(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

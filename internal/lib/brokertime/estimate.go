@@ -20,12 +20,10 @@ const (
 	// that are promised.
 	longRest = 15 * time.Second
 	// widest, and the round trip, is how wide an interval may be that is used. The first answer
-	// gives a second and its round trip, and drift adds 24 ms until that is stale. An interval is
-	// wider where the machine was suspended, or its wall clock was set: by how much nobody knows
-	// before the next answer.
+	// gives a second and its round trip, and drift adds 24 ms until that is stale. It is wider if
+	// the machine was suspended, or its wall clock was set.
 	widest = time.Second + 50*time.Millisecond
-	// staleAfter is for how long nothing needs to be heard of a clock until it is not known any
-	// more.
+	// staleAfter is how long after the last answer a clock is not known any more.
 	staleAfter = time.Minute
 )
 
@@ -62,8 +60,6 @@ func (b bounds) after(since, now instant) bounds {
 
 func (b bounds) width() time.Duration { return b.hi - b.lo }
 
-func (b bounds) middle() time.Duration { return b.lo + b.width()/2 }
-
 type turn int
 
 const (
@@ -85,36 +81,26 @@ type estimate struct {
 }
 
 // learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
-// and the answer alone counts. stepped is then by how much the broker's clock was ahead of what was
-// known, or behind.
+// and stepped is by how much the broker's clock was ahead of what was known, or behind. Then, and if
+// nothing was known any more, the answer alone counts.
 func (e *estimate) learn(a answer) (stepped time.Duration) {
 	told := a.bounds().after(a.sent, a.received)
 	was := e.bounds.after(e.at, a.received)
-	both := bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
 	rtt := a.received.mono - a.sent.mono
 	switch {
 	case !e.known:
-		e.startOver(told, a.received, rtt)
 	case told.lo > was.hi:
 		stepped = told.lo - was.hi
-		e.startOver(told, a.received, rtt)
 	case told.hi < was.lo:
 		stepped = told.hi - was.lo
-		e.startOver(told, a.received, rtt)
-	case e.tooWide(was):
-		e.startOver(both, a.received, rtt)
-	default:
-		e.bounds = both
-		e.at = a.received
-		e.rtt = min(e.rtt, rtt)
+	case !e.tooWide(was):
+		e.bounds = bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
+		e.at, e.rtt = a.received, min(e.rtt, rtt)
 		e.advance()
+		return 0
 	}
+	*e = estimate{bounds: told, at: a.received, rtt: rtt, known: true}
 	return stepped
-}
-
-// startOver begins with one answer.
-func (e *estimate) startOver(told bounds, at instant, rtt time.Duration) {
-	*e = estimate{bounds: told, at: at, rtt: rtt, known: true}
 }
 
 // unseen is how far outside of the interval no question looks.
@@ -145,7 +131,7 @@ func (e *estimate) next(now instant, rest time.Duration) time.Duration {
 	if !ok {
 		return now.mono
 	}
-	offset, earliest := b.middle(), now.mono
+	offset, earliest := b.lo+b.width()/2, now.mono
 	switch e.turn {
 	case above:
 		offset = b.hi + e.unseen()

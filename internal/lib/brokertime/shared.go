@@ -37,17 +37,10 @@ func (s Shared) Plan() topology.Plan {
 
 // A wire carries questions to the broker and receives the answers. One goroutine uses it.
 type wire interface {
-	// name is the name of the queue in which questions expire.
-	name() string
-	// open makes sure that the queues and the consumer exist.
-	open(ctx context.Context) error
-	// send sends a question. Its answer has the same envelope.
+	open(ctx context.Context) error // makes sure that the queues and the consumer exist
 	send(ctx context.Context, question message.Envelope) error
-	// answers receives questions that have expired; nil before open.
-	answers() <-chan amqp091.Delivery
-	// lost notes that answers was closed, or an answer did not come: something may have been
-	// deleted.
-	lost()
+	answers() <-chan amqp091.Delivery // questions that have expired; nil before open
+	lost()                            // answers was closed, or one did not come: something may have been deleted
 }
 
 // shared is a wire through a Shared. Answers come back by the second routing key of a question,
@@ -61,8 +54,6 @@ type shared struct {
 
 // namePrefix begins the names of queues for answers.
 func namePrefix(prefix string) string { return prefix + ".clock." }
-
-func (s *shared) name() string { return s.Queue }
 
 func (s *shared) open(ctx context.Context) error {
 	if s.missing {

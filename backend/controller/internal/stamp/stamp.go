@@ -53,9 +53,6 @@ type Stamp struct {
 	BCC []any // the user's own BCC, which the broker takes away, strings
 }
 
-// Own reports whether this process wrote the stamp, so that OwnDue is by its clock.
-func (s Stamp) Own() bool { return s.Clock == clock }
-
 // Remaining is how much of the delay is left now.
 //
 // The process that wrote the stamp knows exactly. No other may use its due time, because clocks
@@ -64,7 +61,7 @@ func (s Stamp) Own() bool { return s.Clock == clock }
 // message that did not expire has not waited: someone has moved it, or the queue overflowed.
 func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	switch {
-	case s.Own():
+	case s.Clock == clock:
 		return s.OwnDue - Reading(now)
 	case expired:
 		return s.Left
