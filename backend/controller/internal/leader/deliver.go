@@ -127,9 +127,6 @@ func (l *Leader) sent(e Sent) {
 		l.later(it)
 	}
 	l.goOn(d)
-	if d.flying == 0 && len(d.waiting) == 0 && d.streak == 0 {
-		delete(l.dests, d.name)
-	}
 }
 
 // keepAgain tries foreign bundles again that were refused.
@@ -216,11 +213,11 @@ func (l *Leader) unpin(it *Item) {
 	l.later(&copied)
 }
 
-// stuck finds destinations that do not answer.
+// stuck finds destinations that do not answer, and forgets those that have nothing to deliver.
 func (l *Leader) stuck() {
 	var silent []*destination
 	for name, d := range l.dests {
-		if d.flying == 0 && len(d.waiting) == 0 && l.now.Mono-d.until > forgottenAfter {
+		if d.flying == 0 && len(d.waiting) == 0 && (d.streak == 0 || l.now.Mono-d.until > forgottenAfter) {
 			delete(l.dests, name)
 		}
 		if d.flying > 0 && l.now.Mono-d.heard > silentDest && l.now.Mono >= d.until {

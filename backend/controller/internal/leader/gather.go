@@ -2,6 +2,7 @@ package leader
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -85,7 +86,7 @@ func (l *Leader) targetOf(it *Item) target {
 	for first := t; ; t.Number-- {
 		q := l.rings.Slot(t)
 		switch {
-		case l.usable(q, t) && (t == first || t.Number > l.read[t.Level]):
+		case l.writable(q, t) && (t == first || t.Number > l.read[t.Level]):
 			return target{q, t, changes}
 		case t.Number > l.read[t.Level] && first.Number-t.Number < int64(l.rings[t.Level].Slots):
 		case changes:
@@ -94,13 +95,6 @@ func (l *Leader) targetOf(it *Item) target {
 			return target{queue: Log}
 		}
 	}
-}
-
-// usable reports whether a slot may be written for a turn, now or in a moment.
-func (l *Leader) usable(q Queue, t bundle.Turn) bool {
-	s := l.slots[q]
-	brief := s != nil && (s.peeked || s.releasing) && t.Number > l.read[t.Level]
-	return l.silent[q] <= l.now.Mono && (brief || l.writable(q, t))
 }
 
 // writable reports whether a slot may be written for a turn: it is open for this turn, or will be.
@@ -151,9 +145,6 @@ func (l *Leader) flushRuns() {
 		case l.right(r):
 			l.flushRun(r)
 		default:
-			if l.usable(r.queue, r.turn) && age > silentAfter { // it is not released, or its head not told
-				l.silent[r.queue] = l.now.Mono + silentFor
-			}
 			l.unlist(r)
 			for _, it := range r.items {
 				l.gather(it)
@@ -172,34 +163,26 @@ func (l *Leader) unlist(r *run) {
 
 // flushRun writes a run, in as many bundles as it takes, or as may be unconfirmed.
 func (l *Leader) flushRun(r *run) {
-	l.unlist(r)
 	slices.SortStableFunc(r.items, func(a, b *Item) int {
 		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
 	})
-	for rest := r.items; len(rest) > 0; {
-		if l.flying[r.queue] >= mostFlyingWrites {
-			later := &run{target: r.target, items: slices.Clone(rest), since: r.since}
-			for _, it := range rest {
-				later.bytes += it.Size()
-			}
-			l.runs[r.target], l.flushes = later, append(l.flushes, later)
-			return
-		}
+	for len(r.items) > 0 && l.flying[r.queue] < mostFlyingWrites {
 		n, bytes := 0, 0
-		for n < len(rest) && bundle.Fits(bytes, rest[n].Size()) {
-			bytes += rest[n].Size()
-			n++
-		}
 		b := &bundle.Bundle{InSlot: r.queue != Log, Turn: r.turn}
-		for _, it := range rest[:n] {
-			rec := it.Record
-			if !it.own {
+		for n < len(r.items) && bundle.Fits(bytes, r.items[n].Size()) {
+			rec := r.items[n].Record
+			if !r.items[n].own {
 				rec.Own = 0
 			}
 			b.Records = append(b.Records, rec)
+			bytes += r.items[n].Size()
+			n++
 		}
-		l.write(r.queue, b, rest[:n:n])
-		rest = rest[n:]
+		l.write(r.queue, b, r.items[:n:n])
+		r.items, r.bytes = r.items[n:], r.bytes-bytes
+	}
+	if len(r.items) == 0 {
+		l.unlist(r)
 	}
 }
 
@@ -233,7 +216,7 @@ func (l *Leader) written(e Written) {
 		delete(l.flying, w.to)
 	}
 	if s := l.slots[w.to]; s != nil && s.tail == w.id {
-		s.tailed = l.now.Mono
+		s.last = l.now.Mono
 	}
 	if e.Outcome == Stored {
 		l.countWritten(w)
@@ -260,17 +243,17 @@ func (l *Leader) written(e Written) {
 
 // storedItem notes that a record is in another bundle now.
 func (l *Leader) storedItem(it *Item) {
-	if e := it.entry; e != nil {
-		if it.Kind == bundle.Message {
-			e.item, e.done = nil, true
-		} else {
-			e.passing--
-		}
-		l.finishItem(it)
-		l.forget(e)
-		return
-	}
 	l.finishItem(it)
+	e := it.entry
+	switch {
+	case e == nil:
+		return
+	case it.Kind == bundle.Message:
+		e.item, e.done = nil, true
+	default:
+		e.passing--
+	}
+	l.forget(e)
 }
 
 // again sends the records of a write elsewhere.
@@ -284,20 +267,13 @@ func (l *Leader) again(w *write) {
 // abandon finds writes that are not confirmed: their records go elsewhere. If such a bundle is
 // stored later it is skipped.
 func (l *Leader) abandon() {
-	var late []*write
-	for _, w := range l.writes {
+	for _, id := range slices.Sorted(maps.Keys(l.writes)) {
+		w := l.writes[id]
 		if !w.abandoned && w.to != Log && len(w.items) > 0 && l.now.Mono-w.since > silentAfter {
-			late = append(late, w)
+			w.abandoned, l.void[id] = true, true
+			l.silent[w.to] = l.now.Mono + silentFor
+			l.again(w)
 		}
-	}
-	slices.SortFunc(late, func(a, b *write) int { return cmp.Compare(a.id, b.id) })
-	for _, w := range late {
-		w.abandoned = true
-		l.void[w.id] = true
-		l.silent[w.to] = l.now.Mono + silentFor
-	}
-	for _, w := range late {
-		l.again(w)
 	}
 }
 

@@ -83,15 +83,13 @@ type Leader struct {
 	writes  map[uint64]*write
 	number  uint64                  // of the last write
 	flying  map[Queue]int           // unconfirmed writes to a queue
-	silent  map[Queue]pause         // that have not confirmed one for long
+	silent  map[Queue]time.Duration // that have not confirmed one for long: until when they are left alone
 	void    map[uint64]bool         // bundles that were written elsewhere since
 	empty   map[Queue]time.Duration // slots in which nothing is: when that was found
 	known   known                   // of what waits
 	recheck bool                    // something has come that may make certain what waits
 	Stats   Stats
 }
-
-type pause = time.Duration // until when, by Now.Mono
 
 // Stats tell what a leader holds, and has done.
 type Stats struct {
@@ -115,7 +113,7 @@ func New(cfg Config, now Now) *Leader {
 		log: &source{queue: Log, acks: acks.New(1)}, slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
 		entries: map[key]*entry{}, dropped: map[key]time.Duration{}, dests: map[string]*destination{},
 		runs: map[target]*run{}, writes: map[uint64]*write{}, flying: map[Queue]int{},
-		silent: map[Queue]pause{}, void: map[uint64]bool{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
+		silent: map[Queue]time.Duration{}, void: map[uint64]bool{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
 	}
 	l.marks.wrote = -markEvery
 	return l
@@ -232,7 +230,7 @@ func (l *Leader) delivered(d Delivered) {
 		if s = l.slots[d.Queue]; s == nil || s.releasing {
 			return // it goes back
 		}
-		from, s.missed = s.source, false
+		from = s.source
 		if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
 			delete(s.awaits, b.Number)
 		}
@@ -281,15 +279,4 @@ func (l *Leader) lead() {
 	l.recall()
 	l.peeks = l.rings.Slots()
 	l.marks.wrote = -markEvery
-}
-
-// Describe tells what is in hand, for a test that expects nothing.
-func (l *Leader) Describe() string {
-	text := fmt.Sprintf("held %d, writes %d, marks %d, peeks %d, runs %d, destinations %d, events %d",
-		l.Stats.Held, len(l.writes), len(l.marks.sent), len(l.peeks)+l.peeking, len(l.flushes), len(l.dests), len(l.events))
-	for _, s := range l.order {
-		text += fmt.Sprintf("\n%v, %v: in hand %d, kept %d, items %d, awaits %d, drained %v, peeked %v, releasing %v",
-			s.queue, s.turn, s.inHand, len(s.kept), s.items, len(s.awaits), s.drained, s.peeked, s.releasing)
-	}
-	return text
 }

@@ -68,21 +68,15 @@ func (r Rings) Slots() (all []Queue) {
 
 // Slot is the slot that serves in a turn.
 func (r Rings) Slot(t bundle.Turn) Queue {
-	slots := int64(r[t.Level].Slots)
-	return Queue{t.Level, int((t.Number%slots + slots) % slots)}
+	return Queue{t.Level, int(t.Number % int64(r[t.Level].Slots))}
 }
 
 // valid reports whether there is such a turn.
-func (r Rings) valid(t bundle.Turn) bool { return t.Level >= 0 && t.Level < len(r) }
+func (r Rings) valid(t bundle.Turn) bool { return t.Level >= 0 && t.Level < len(r) && t.Number >= 0 }
 
 // at is the turn of a ring at a time.
 func (r Rings) at(ring int, t time.Time) bundle.Turn {
-	width, ms := r[ring].Width.Milliseconds(), t.UnixMilli()
-	number := ms / width
-	if ms%width < 0 {
-		number--
-	}
-	return bundle.Turn{Level: ring, Number: number}
+	return bundle.Turn{Level: ring, Number: t.UnixMilli() / r[ring].Width.Milliseconds()}
 }
 
 func (r Rings) begin(t bundle.Turn) time.Time {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/acks"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // A slot is one that is consumed: in its turn, or to look at its head.
@@ -19,8 +20,6 @@ type slot struct {
 
 	tail    uint64          // the mark that was written behind what was in it
 	drained bool            // that has come back
-	tailed  time.Duration   // when it was stored
-	missed  bool            // it did not come back once
 	awaits  map[uint64]bool // bundles that were written since it was opened, and are to come back
 	kept    []*parcel       // changes, until the turn is over
 
@@ -39,7 +38,7 @@ const (
 
 // turnOf returns the open slot of the first ring in whose turn something is due. What is over for
 // long is of the oldest. nil: its turn is not open.
-func (l *Leader) turnOf(due interface{ Time() time.Time }) *slot {
+func (l *Leader) turnOf(due brokertime.Due) *slot {
 	t := l.rings.at(0, due.Time())
 	if s := l.slots[l.rings.Slot(t)]; s != nil && s.turn == t && s.open() {
 		return s
@@ -168,9 +167,8 @@ func (l *Leader) peekSome() {
 
 // lastTurn is the last turn of a slot that has been opened.
 func (l *Leader) lastTurn(q Queue) bundle.Turn {
-	slots := int64(l.rings[q.Ring].Slots)
 	read := l.read[q.Ring]
-	return bundle.Turn{Level: q.Ring, Number: read - ((read-int64(q.Index))%slots+slots)%slots}
+	return bundle.Turn{Level: q.Ring, Number: read - (read-int64(q.Index))%int64(l.rings[q.Ring].Slots)}
 }
 
 // keeps decides about a slot by its head: it is read if its turn has been opened. It is false if
@@ -284,20 +282,14 @@ func (l *Leader) turnOver(s *slot) bool {
 	return true
 }
 
-// missed writes the mark of a slot again if it does not come back, or bundles do not that were
-// written behind it: somebody may have purged the slot. If that does not come back either though it
-// is stored, the slot was deleted and declared again, of which RabbitMQ does not tell its consumer.
+// missed surrenders if the mark of a slot does not come back though it is stored, or bundles do not
+// that were written behind it. Somebody may have purged the slot, or deleted it and declared it
+// again, of which RabbitMQ does not tell its consumer.
 func (l *Leader) missed(s *slot) {
 	wants := !s.drained || len(s.awaits) > 0
-	if !wants || !s.consumed || s.releasing || l.full(s.source) || l.writes[s.tail] != nil || l.now.Mono-max(s.tailed, s.last) <= missedAfter {
-		return
-	}
-	if s.missed {
+	if wants && s.consumed && !s.releasing && !l.full(s.source) && l.writes[s.tail] == nil && l.now.Mono-s.last > missedAfter {
 		l.surrender("a slot does not deliver")
-		return
 	}
-	s.missed = true
-	l.writeTail(s)
 }
 
 // closeTurn ends a turn: what is known of its messages is forgotten.

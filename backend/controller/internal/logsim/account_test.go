@@ -383,7 +383,7 @@ func (a *account) rest() {
 		case p.tenure.leader.Leads():
 			leaders++
 			if !p.tenure.leader.Rests() {
-				a.problem("%s does not rest: %s", p.name, p.tenure.leader.Describe())
+				a.problem("%s does not rest: it holds %+v", p.name, p.tenure.leader.Stats)
 			}
 		}
 	}
