@@ -174,16 +174,8 @@ func (l *Leader) later(it *Item) {
 }
 
 // lively is how long the broker may take to answer anything. While an alarm lasts it answers
-// nothing, and after that some destinations before others.
+// nothing.
 const lively = 2 * time.Second
-
-// hear notes that it has answered something.
-func (l *Leader) hear() {
-	if l.now.Mono-l.heard > lively {
-		l.resumed = l.now.Mono
-	}
-	l.heard = l.now.Mono
-}
 
 // waitsForDest reports whether a destination does not answer: then marks show whether the broker
 // does.
@@ -199,8 +191,7 @@ func (l *Leader) waitsForDest() bool {
 // unpin writes a message to a slot that is being delivered for long, if its bundle keeps away what
 // is behind it. It comes twice if its destination stores it after all.
 func (l *Leader) unpin(it *Item) {
-	broken := l.now.Mono-l.heard > lively || l.now.Mono-l.resumed < lively
-	if broken || l.now.Mono-it.dest.heard < silentDest {
+	if l.now.Mono-l.heard > lively || l.now.Mono-it.dest.heard < silentDest {
 		return
 	}
 	copied := *it

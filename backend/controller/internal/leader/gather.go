@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -163,9 +162,7 @@ func (l *Leader) unlist(r *run) {
 
 // flushRun writes a run, in as many bundles as it takes, or as may be unconfirmed.
 func (l *Leader) flushRun(r *run) {
-	slices.SortStableFunc(r.items, func(a, b *Item) int {
-		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortStableFunc(r.items, inOrder)
 	for len(r.items) > 0 && l.flying[r.queue] < mostFlyingWrites {
 		n, bytes := 0, 0
 		b := &bundle.Bundle{InSlot: r.queue != Log, Turn: r.turn}

@@ -59,8 +59,7 @@ type Leader struct {
 	began, leads  time.Duration // since when it is a candidate, and the leader
 	told          Now           // when the broker's clock was last compared
 	ownBegan      int64         // what the broker's clock showed when that of this process began, at most, in ms
-	heard         time.Duration // when the broker last answered anything that was published,
-	resumed       time.Duration // and since when it has, without a break
+	heard         time.Duration // when the broker last answered anything that was published
 
 	log     *source
 	place   int64           // of the last record of the log
@@ -145,7 +144,7 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	case Recalled:
 		l.recalled(e)
 	case Written, Sent, Kept:
-		l.hear()
+		l.heard = l.now.Mono
 		l.events = append(l.events, e)
 	default:
 		l.events = append(l.events, e)

@@ -48,6 +48,12 @@ func (m *marks) proves(due brokertime.Due) bool {
 	return !m.back.IsZero() && !m.back.Before(due.Time().Add(-markedBefore))
 }
 
+// InTime reports whether a message that is due then can still be changed. It is asked before a
+// change is written, and again after its confirm.
+func InTime(now Now, due brokertime.Due) bool {
+	return now.Known && !now.Clock.Latest.Add(AcceptedBefore).After(due.Time())
+}
+
 // writeMark writes a mark when one is wanted.
 func (l *Leader) writeMark() {
 	since := l.now.Mono - l.marks.wrote

@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -51,9 +50,7 @@ func (l *Leader) spill(from *source) {
 			all = append(all, e.item)
 		}
 	}
-	slices.SortFunc(all, func(a, b *Item) int {
-		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, inOrder)
 	drained := from != l.log && l.slots[from.queue].drained
 	for _, it := range all {
 		switch {

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -131,6 +132,22 @@ func (n Now) reckon(left time.Duration) brokertime.Due {
 	return brokertime.Due(due.UnixMilli())
 }
 
+// ownFor is the longest delay that a process counts by its own clock too: for so long it differs from
+// the broker's by no more than 200 ms, if one of them gains 200 ppm.
+const ownFor = 15 * time.Minute
+
+// Enter gives a message that has so long to wait its times. The process that writes the message counts
+// by its own clock too, which is exact, in case that it leads.
+func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Duration) {
+	if !now.Known {
+		return 0, delay, now.Mono + delay
+	}
+	if delay <= ownFor {
+		own = now.Mono + delay
+	}
+	return now.reckon(delay), 0, own
+}
+
 // takeMessage holds a message, or sends it to its slot.
 func (l *Leader) takeMessage(it *Item) {
 	if it.Due == 0 {
@@ -242,6 +259,10 @@ type heap []*Item
 
 func (it *Item) before(other *Item) bool {
 	return it.early < other.early || it.early == other.early && it.At < other.At
+}
+
+func inOrder(a, b *Item) int {
+	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
 }
 
 func (h *heap) push(it *Item) {
