@@ -1,12 +1,11 @@
 // Package brokertime learns what time it is at the broker, to a millisecond or two.
 //
-// AMQP tells the broker's time in whole seconds only: a message that expires at once is
-// dead-lettered, and x-death says when. A question is such a message. Its answer says that the
-// broker's clock showed a certain second at some moment between sending and receiving, which bounds
-// the offset of that clock to our monotonic one. A question that arrives just when a second is full
-// halves the interval. So the first answer gives a second, about ten more a millisecond. After that
-// a few questions every five seconds make up for drift, or every fifteen while nobody needs the
-// time ([Clock.Use]).
+// AMQP tells the broker's time in whole seconds only, when a message has expired: x-death says
+// when. A question is a message that expires at once. Its answer says that the broker's clock
+// showed a certain second between sending and receiving, which bounds the offset of that clock to
+// our monotonic one. A question that arrives just when a second is full halves the interval. So the
+// first answer gives a second, about ten more a millisecond. After that a few questions every five
+// seconds make up for drift, or every fifteen while nobody needs the time ([Clock.Use]).
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter.
@@ -16,9 +15,8 @@
 // set. A virtual machine that was paused together with its wall clock takes that for a step of the
 // broker's.
 //
-// A step forward makes a time of the broker's come too soon, a step back too late. Neither is made
-// up for, nor that others may notice it later. Steps of less than some ten milliseconds and round
-// trips are not noticed.
+// Steps are not made up for, nor that others may notice one later. Those of less than some ten
+// milliseconds and round trips are not noticed.
 //
 // In a cluster each node has a clock. A Clock learns that of the node that leads the queue
 // [Shared], which is the same for all.
@@ -135,8 +133,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi)}, true
 }
 
-// Ask asks one question. After the first answer the time is known within ±0.5 s plus half of the
-// round trip.
+// Ask asks one question.
 func (c *Clock) Ask(ctx context.Context) error {
 	err := broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.cfg.Shared.Queue, c.ask(ctx))
 	var known *delayer.Error
@@ -165,7 +162,13 @@ func (c *Clock) ask(ctx context.Context) error {
 	if a.second.Unix() <= 0 || a.second.Year() >= 2200 { // to compute with it could overflow
 		return fmt.Errorf("its x-death has the time %v", a.second)
 	}
-	c.learn(a)
+	c.mu.Lock()
+	stepped := c.estimate.learn(a)
+	c.mu.Unlock()
+	if stepped != 0 {
+		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
+			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
+	}
 	return nil
 }
 
@@ -186,16 +189,6 @@ func (c *Clock) answer(ctx context.Context, question string) (amqp091.Delivery, 
 			c.wire.lost()
 			return amqp091.Delivery{}, context.Cause(ctx)
 		}
-	}
-}
-
-func (c *Clock) learn(a answer) {
-	c.mu.Lock()
-	stepped := c.estimate.learn(a)
-	c.mu.Unlock()
-	if stepped != 0 {
-		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
-			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
 	}
 }
 

@@ -27,8 +27,8 @@ const (
 	staleAfter = time.Minute
 )
 
-// An instant is a moment by two clocks. The monotonic clock stops while the machine is suspended, the
-// wall clock can be set. The time that has passed lies between the two.
+// An instant is a moment by two clocks. The monotonic clock stops while the machine is suspended,
+// the wall clock can be set. The time that has passed lies between the two.
 type instant struct {
 	mono time.Duration // since the process began to ask
 	wall time.Time     // without a monotonic reading
@@ -81,8 +81,8 @@ type estimate struct {
 }
 
 // learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
-// and stepped is by how much the broker's clock was ahead of what was known, or behind. Then, and if
-// nothing was known any more, the answer alone counts.
+// and stepped is by how much the broker's clock was ahead of what was known, or behind. Then, and
+// if nothing was known any more, the answer alone counts.
 func (e *estimate) learn(a answer) (stepped time.Duration) {
 	told := a.bounds().after(a.sent, a.received)
 	was := e.bounds.after(e.at, a.received)

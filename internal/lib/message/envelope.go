@@ -181,6 +181,6 @@ func own(value any) any {
 	return value
 }
 
-// Stamp is the header in which the rounds of backend/controller write when a message is due and where
-// it goes. Consumers never see it, except in messages of the unroutable queue.
+// Stamp is the header in which the rounds of backend/controller write when a message is due and
+// where it goes. Consumers never see it, except in messages of the unroutable queue.
 const Stamp = "x-delayer-stamp"

@@ -102,7 +102,6 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 	m, err := stamp.ReadMessage(d)
 	switch {
 	case err == nil:
-		m.Unwrap()
 		c.route(m)
 	case isPing(d):
 		acknowledge(d)

@@ -1,5 +1,5 @@
-// Package stamp has the header that a message carries while it waits for a controller: its
-// destinations, and what remains of its delay. It is pure.
+// Package stamp has the header that a message carries while it waits in rounds: its destinations,
+// and what remains of its delay; and what both wheels take for a message that is due. It is pure.
 package stamp
 
 import (
@@ -28,14 +28,12 @@ func Whole(delay time.Duration) time.Duration {
 	return delay
 }
 
-// Each process has a monotonic clock of its own: nanoseconds since it started. A due time by it
-// means nothing to another process.
 var (
 	clock      = rand.Text()
 	clockStart = time.Now()
 )
 
-// Reading is a time on this process's monotonic clock.
+// Reading is a time on this process's monotonic clock, which means nothing to another process.
 func Reading(t time.Time) time.Duration { return t.Sub(clockStart) }
 
 // A Stamp is what a message carries in the header [message.Stamp] while it waits.
@@ -53,12 +51,10 @@ type Stamp struct {
 	BCC []any // the user's own BCC, which the broker takes away, strings
 }
 
-// Remaining is how much of the delay is left now.
-//
-// The process that wrote the stamp knows exactly. No other may use its due time, because clocks
-// differ. To others, a message that has expired in its queue has waited as long as the queue's TTL.
-// It has waited longer if no controller was there to take it: that makes it late, never early. A
-// message that did not expire has not waited: someone has moved it, or the queue overflowed.
+// Remaining is how much of the delay is left now. The process that wrote the stamp knows exactly.
+// To others, a message that has expired in its queue has waited as long as the queue's TTL. It has
+// waited longer if no controller was there to take it: that makes it late, never early. A message
+// that did not expire has not waited: someone has moved it, or the queue overflowed.
 func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 	switch {
 	case s.Clock == clock:
@@ -71,9 +67,7 @@ func (s Stamp) Remaining(now time.Time, expired bool) time.Duration {
 
 // Next is the stamp for the next hop, by this process's clock. It lacks the priority.
 func (s Stamp) Next(now time.Time, remaining, hop time.Duration) Stamp {
-	return Stamp{
-		Clock: clock, OwnDue: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC,
-	}
+	return Stamp{Clock: clock, OwnDue: Reading(now) + remaining, Hop: hop, Left: remaining - hop, To: s.To, BCC: s.BCC}
 }
 
 // A stamp is written as a text, since a table of as many fields costs the broker and its clients
@@ -170,25 +164,21 @@ func Expired(headers amqp091.Table) bool {
 
 // A Message has come to a controller.
 type Message struct {
-	Delivery *amqp091.Delivery // as it came, and after Unwrap as the user published it
+	Delivery *amqp091.Delivery // as the user published it
 	Envelope message.Envelope
 	Stamp    Stamp
 }
 
-// ReadMessage reads the headers of a delivery. The error says why the message is foreign. Delivery
-// is set then too.
+// ReadMessage reads our headers and takes them away: a controller holds many messages, and most
+// have no others. The error says why the message is foreign; then it is left as it is.
 func ReadMessage(d *amqp091.Delivery) (m Message, err error) {
 	m.Delivery = d
-	if m.Stamp, err = Read(d.Headers); err == nil {
-		m.Envelope, err = delayer.ParseHeader(d.Headers)
+	if m.Stamp, err = Read(d.Headers); err != nil {
+		return m, err
 	}
-	return m, err
-}
-
-// Unwrap changes the delivery to what the user published: without our headers. A controller holds
-// many messages, and most have no other headers.
-func (m Message) Unwrap() {
-	d := m.Delivery
+	if m.Envelope, err = delayer.ParseHeader(d.Headers); err != nil {
+		return m, err
+	}
 	if m.Stamp.Priority > 0 {
 		d.Priority = m.Stamp.Priority
 	}
@@ -198,6 +188,7 @@ func (m Message) Unwrap() {
 		d.Headers = nil
 	}
 	d.Exchange, d.ConsumerTag = "", ""
+	return m, nil
 }
 
 // Wait returns the message as it is published to wait again, with the next stamp. user is that of
