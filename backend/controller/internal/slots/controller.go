@@ -16,7 +16,7 @@ type controller struct {
 	wheel    *Wheel
 	process  string // the name under which this process publishes
 	session  *settle.Session
-	asks     *broker.Publisher
+	asks     *broker.Publisher // whether a slot answers
 	clock    *clock
 	prefetch int // of the log, in the next tenure
 	cancel   context.CancelFunc

@@ -75,7 +75,7 @@ func (d *Delayer) Ticket(id string, due time.Time) (delayer.Ticket, error) {
 // Cancel implements [delayer.Delayer].
 func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 	const op = "cancel"
-	t, err := d.read(op, text)
+	t, err := d.wheel.read(op, d.backend, d.tickets, text)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 // Postpone implements [delayer.Delayer].
 func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
 	const op = "postpone"
-	t, err := d.read(op, text)
+	t, err := d.wheel.read(op, d.backend, d.tickets, text)
 	if err != nil {
 		return "", err
 	}
@@ -120,27 +120,23 @@ func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
 	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + url.PathEscape(t.id), Kind: kind, Cause: cause}
 }
 
-func (d *Delayer) read(op string, text delayer.Ticket) (ticket, error) {
-	t, err := d.tickets.read(text)
+func (w *Wheel) read(op, backend string, of tickets, text delayer.Ticket) (ticket, error) {
+	t, err := of.read(text)
 	if err != nil {
-		return t, d.wheel.notOurs(op, d.backend, text, err)
+		return t, &delayer.Error{
+			Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
+			Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + w.names.prefix,
+		}
 	}
 	return t, nil
-}
-
-func (w *Wheel) notOurs(op, backend string, text delayer.Ticket, why error) error {
-	return &delayer.Error{
-		Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: why,
-		Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + w.names.prefix,
-	}
 }
 
 // ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is
 // ErrTicket.
 func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
-	t, err := newTickets(vhost, w.names.prefix, w.rings.String()).read(text)
+	t, err := w.read("read", backend, newTickets(vhost, w.names.prefix, w.rings.String()), text)
 	if err != nil {
-		return "", time.Time{}, w.notOurs("read", backend, text, err)
+		return "", time.Time{}, err
 	}
 	return t.id, t.due.Time().UTC(), nil
 }

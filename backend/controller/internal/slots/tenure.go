@@ -19,12 +19,8 @@ import (
 // A tenure runs one leader, until its channel on the log is lost or it surrenders. What the leader
 // wants done is done with mu held, and nothing of that waits.
 type tenure struct {
-	wheel   *Wheel
-	names   names
-	process string
-	session *settle.Session
-	asks    *broker.Publisher // whether a slot answers
-	clock   *clock
+	*controller
+	names names
 
 	ctx context.Context // ends with the tenure
 	end context.CancelCauseFunc
@@ -33,9 +29,8 @@ type tenure struct {
 	mu      sync.Mutex
 	leader  *leader.Leader
 	queues  map[leader.Queue]*queue
-	answers map[leader.Queue]bool           // slots that have taken something in this tenure
-	held    map[leader.Queue][]leader.Write // writes to those of which that is not known yet
-	writes  line                            // acknowledgements and bundles
+	asked   map[leader.Queue]*line // what is to be written to slots once they have answered
+	writes  line                   // acknowledgements and bundles
 	tick    *time.Timer
 	counts  bool           // the queue of the snapshot answers
 	working sync.WaitGroup // all that is beside: lines, consumers, and what opens and ends them
@@ -57,9 +52,8 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		wheel: c.wheel, names: c.wheel.names, process: c.process, session: c.session, asks: c.asks, clock: c.clock,
-		queues: map[leader.Queue]*queue{}, answers: map[leader.Queue]bool{leader.Log: true},
-		held: map[leader.Queue][]leader.Write{}, delivering: delivering{takes: map[string]bool{}, destinations: map[string]*destination{}},
+		controller: c, names: c.wheel.names, queues: map[leader.Queue]*queue{}, asked: map[leader.Queue]*line{leader.Log: {}},
+		delivering: delivering{takes: map[string]bool{}, destinations: map[string]*destination{}},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
@@ -217,27 +211,22 @@ func (t *tenure) follow(l *line, do ...func()) {
 // slot proves first, on a channel of its own, that it answers: by a mark of nobody, which whoever reads
 // it acknowledges.
 func (t *tenure) place(e leader.Write) {
-	if t.answers[e.To] {
-		t.writeNow(e)
-		return
+	l := t.asked[e.To]
+	if l == nil {
+		l = &line{}
+		t.asked[e.To] = l
+		t.follow(l, func() {
+			if err := t.ask(e.To); err != nil {
+				t.end(err)
+			}
+		})
 	}
-	t.held[e.To] = append(t.held[e.To], e)
-	if len(t.held[e.To]) > 1 {
-		return
-	}
-	t.working.Go(func() {
-		err := t.ask(e.To)
+	t.follow(l, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if err != nil {
-			t.end(err)
-			return
-		}
-		t.answers[e.To] = true
-		for _, e := range t.held[e.To] {
+		if t.ctx.Err() == nil {
 			t.writeNow(e)
 		}
-		delete(t.held, e.To)
 	})
 }
 
