@@ -85,20 +85,12 @@ func (e *entry) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	p.step(writer.Withdraw{Record: &e.Record})
-	if e.Alone { // ctx ends its publishing too
-		return e.withdrawn(ctx, <-e.settled)
-	}
-	select {
-	case err := <-e.settled:
-		return e.withdrawn(ctx, err)
-	default:
+	if !e.Alone && len(e.settled) == 0 {
 		return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
-}
-
-func (e *entry) withdrawn(ctx context.Context, err error) error {
+	err := <-e.settled // ctx ends the publishing of one that is alone too
 	if errors.Is(err, errWithdrawn) {
-		return e.publisher.fail(delayer.ErrNotSent, context.Cause(ctx), "")
+		return p.fail(delayer.ErrNotSent, context.Cause(ctx), "")
 	}
 	return err
 }
