@@ -136,15 +136,11 @@ func Undelivered(err error) bool {
 // deliver: what is returned from an exchange of the user's has no queue there. It ends, as a plain
 // publish would.
 //
-// By the stage, a message without a matching binding goes to the alternate exchange, and so to the queue
-// for unroutable messages. It is returned in two cases:
-//
-//   - The path to that queue is broken. The message is stored nowhere.
-//   - A binding led to an exchange of the user's, which has no queue for it. There it is dropped, as
-//     a plain publish would be. A destination that is a queue knows no such case.
-//
-// It is the second case if, after the return, the user's exchange, the unroutable exchange and its
-// queue are there, and the topology was declared in the second before. Otherwise the error stays.
+// By the stage, a message without a matching binding goes to the queue for unroutable messages. It is
+// returned if the path to that queue is broken, and is stored nowhere; or if a binding led to an
+// exchange of the user's, which has no queue for it: there it is dropped. That is so if, after the
+// return, the user's exchange, the unroutable exchange and its queue are there, and the topology was
+// declared in the second before. Otherwise the error stays.
 func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) (dropped bool, err error) {
 	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
 	if msg.Apart = apart; msg.Direct {
@@ -180,9 +176,8 @@ func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) (d
 // Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it.
 // Only its Expiration is removed.
 //
-// Foreign messages that are alike would not be told apart if one were returned: see
-// [broker.Publishing]. So they are published one at a time, on a channel without others. Only that
-// channel is closed if the exchange is gone.
+// They are published one at a time: if one were returned, those that are alike would not be told apart
+// (see [broker.Publishing]). They have a channel without others, which is closed if the exchange is gone.
 func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
 	msg := broker.Publishing{Exchange: s.Stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, s.User)}
 	msg.Message.Expiration = ""

@@ -145,8 +145,7 @@ func (t *tenure) landed(p posted, err error) {
 const (
 	// mostSharing is how many messages of a destination share the channel. If a quorum queue has 32
 	// of one channel that it has not stored (quorum_commands_soft_limit), RabbitMQ soon stops
-	// reading that channel's connection, whoever its messages are for. Where there are more, they go
-	// over a channel of the destination's own.
+	// reading that channel's connection, whoever its messages are for.
 	mostSharing = 30
 	// mostAnswers is how many destinations are known to answer. Beyond that all prove it again.
 	mostAnswers = 10_000
