@@ -39,11 +39,7 @@ func checked(b []byte) []byte {
 }
 
 // The records. The due time of one is written as the difference to the one before it.
-const (
-	messageRecord, cancelRecord, markRecord = 0, 1, 3
-
-	withUser = 1 << 5
-)
+const messageRecord, cancelRecord, markRecord = 0, 1, 3
 
 // forgedMessage has its id as its body, too.
 func forgedMessage(id, queue, key, user string) []byte {
@@ -53,17 +49,12 @@ func forgedMessage(id, queue, key, user string) []byte {
 	content = binary.AppendVarint(content, now.UnixMilli())
 	content = text(text(content, ""), queue)
 	content = text(append(content, 1), key)
-	content = append(content, 0, 0, amqp091.Persistent, 0, 0, 0) // neither properties, a timestamp nor headers
+	content = append(content, 0, 0, 0, 0, 0, 0, 0, 0)      // no properties
+	content = append(content, amqp091.Persistent, 0, 0, 0) // neither a priority, a timestamp nor headers
 	content = text(content, id)
-	first := byte(messageRecord)
-	if user != "" {
-		first |= withUser
-	}
-	r := text(binary.AppendVarint([]byte{first}, now.UnixMilli()), id)
-	if user != "" {
-		r = text(r, user)
-	}
-	return text(text(r, queue), string(content))
+	r := text(binary.AppendVarint([]byte{messageRecord}, now.UnixMilli()), id)
+	r = append(r, 0, 0, 0, 0) // no ticket, nothing that remains, no clock of a process, not refused
+	return text(text(text(r, user), queue), string(content))
 }
 
 func forgedCancel() []byte {
