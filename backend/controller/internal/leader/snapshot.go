@@ -71,7 +71,7 @@ func (l *Leader) recalled(e Recalled) {
 			bundles, is := e.Bundles[q]
 			opens := l.rings.Opens(c.Turn).Add(-setClock)
 			closed := l.now.Known && opens.After(l.now.Clock.Latest) && e.Counts.At != 0 && opens.After(e.Counts.At.Time())
-			c.Exact = c.Exact && closed && is && bundles == c.Bundles
+			c.Exact = c.Exact && closed && is && bundles == c.Bundles && (c.First > 0 || c.Messages == 0)
 			l.known.counts[q] = &c
 		}
 		for _, p := range e.Counts.Progress {
@@ -196,9 +196,14 @@ func (l *Leader) counts() bundle.Counts {
 		t := *l.known.counts[q]
 		if s := l.slots[q]; s != nil {
 			t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
-			t.Count = sum(t.Count, s.hand)
-		} else {
-			t.Count = sum(t.Count, bundle.Count{})
+			t.Messages += s.hand.Messages
+			t.Changes += s.hand.Changes
+			t.First, t.Last = 0, 0
+		}
+		// A bundle that came before its confirm makes a count negative for a moment.
+		t.Bundles, t.Messages, t.Changes = max(t.Bundles, 0), max(t.Messages, 0), max(t.Changes, 0)
+		if t.Messages == 0 {
+			t.First, t.Last = 0, 0
 		}
 		if t.Bundles+t.Messages > 0 || !t.Exact {
 			c.Turns = append(c.Turns, t)
@@ -222,17 +227,4 @@ func (l *Leader) progress() (all []bundle.Progress) {
 		return cmp.Or(cmp.Compare(a.Writer, b.Writer), cmp.Compare(a.Number, b.Number))
 	})
 	return all
-}
-
-// sum is both together. A bundle that came before its confirm makes a count negative for a moment.
-func sum(a, b bundle.Count) bundle.Count {
-	if a.Messages <= 0 || a.First == 0 || b.Messages > 0 && b.First > 0 && b.First < a.First {
-		a.First = b.First
-	}
-	a.Last = max(a.Last, b.Last)
-	a.Messages, a.Changes, a.Bundles = max(0, a.Messages+b.Messages), max(0, a.Changes+b.Changes), max(0, a.Bundles)
-	if a.Messages == 0 || a.First == 0 || a.Last < a.First {
-		a.First, a.Last = 0, 0
-	}
-	return a
 }
