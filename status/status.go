@@ -60,9 +60,10 @@ type Backend struct {
 	Waiting *int    `json:"waiting"`
 	Queues  []Queue `json:"queues"` // in the order of the backend
 	// Due is how many messages are due when, in order, counted as Waiting is, without Unread; nil if
-	// not known. Each entry is a slot, or what the controller holds, with the times of its first and
-	// its last message. They are the broker's; this machine's clock is assumed to agree. They may
-	// overlap.
+	// not known. Each entry is a slot, with the times of its first and its last message. They are the
+	// broker's; this machine's clock is assumed to agree. They may overlap. What the controller holds
+	// and no slot has yet is due now: its times are not told, and within a second it is in a slot, or
+	// it is due within seconds.
 	Due []Due `json:"due"`
 	// Counted is when the controller counted them, by the broker's clock; nil if not known.
 	Counted *time.Time `json:"counted,omitempty"`
