@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"sync"
@@ -15,8 +14,7 @@ import (
 type Returns struct {
 	Control  *Control
 	Name     string // of the queue, before a part that is random
-	Exchange string // to which it is bound
-	Key      string // the routing key of that binding; empty: the name of the queue
+	Exchange string // to which it is bound, with its name as the key
 
 	from returning
 }
@@ -27,21 +25,16 @@ type returning struct {
 	in    <-chan amqp091.Delivery // nil once the broker has ended it
 }
 
-// Open makes sure that what declare declares, the queue and the consumer exist. It declares
-// everything each time: an exchange that was deleted and declared again has lost its bindings. anew
-// reports a new consumer: messages that were sent before do not reach it.
-func (r *Returns) Open(ctx context.Context, declare func(*amqp091.Channel) error) (anew bool, err error) {
+// Open makes sure that the queue and the consumer exist, as far as is known.
+func (r *Returns) Open(ctx context.Context) error {
+	if r.from.in != nil && !r.from.ch.IsClosed() {
+		return nil
+	}
 	from := r.from
 	var mu sync.Mutex
 	var next returning // what the job has opened, unless its caller has left first
 	left := false
-	err = r.Control.Do(ctx, func(ch *amqp091.Channel) error {
-		if err := declare(ch); err != nil {
-			return err
-		}
-		if from.alive() {
-			return r.bind(ch, from.queue)
-		}
+	err := r.Control.Do(ctx, func(*amqp091.Channel) error {
 		from.close()
 		opened, err := r.consume(ctx)
 		if err != nil {
@@ -60,14 +53,10 @@ func (r *Returns) Open(ctx context.Context, declare func(*amqp091.Channel) error
 	defer mu.Unlock()
 	left = true
 	if next.in == nil {
-		return false, err
+		return err
 	}
 	r.from = next // also if ctx has ended
-	return true, nil
-}
-
-func (r *Returns) bind(ch *amqp091.Channel, queue string) error {
-	return ch.QueueBind(queue, cmp.Or(r.Key, queue), r.Exchange, waitForAnswer, nil)
+	return nil
 }
 
 // consume declares the queue, which the broker deletes with its consumer.
@@ -86,16 +75,13 @@ func (r *Returns) consume(ctx context.Context) (from returning, err error) {
 	if err != nil {
 		return from, err
 	}
-	if err = r.bind(from.ch, from.queue); err != nil {
+	if err = from.ch.QueueBind(from.queue, from.queue, r.Exchange, waitForAnswer, nil); err != nil {
 		return from, err
 	}
 	const anyTag, autoAck, noLocal = "", true, false
 	from.in, err = from.ch.Consume(from.queue, anyTag, autoAck, exclusive, noLocal, waitForAnswer, nil)
 	return from, err
 }
-
-// Alive reports whether the consumer exists, as far as is known.
-func (r *Returns) Alive() bool { return r.from.alive() }
 
 // Queue is the name of the queue.
 func (r *Returns) Queue() string { return r.from.queue }
@@ -106,8 +92,6 @@ func (r *Returns) Messages() <-chan amqp091.Delivery { return r.from.in }
 
 // Ended notes that Messages was closed.
 func (r *Returns) Ended() { r.from.in = nil }
-
-func (f returning) alive() bool { return f.in != nil && !f.ch.IsClosed() }
 
 func (f returning) close() {
 	if f.ch != nil {

@@ -62,10 +62,7 @@ func (s *shared) open(ctx context.Context) error {
 		}
 		s.missing = false
 	}
-	if s.back.Alive() {
-		return nil
-	}
-	_, err := s.back.Open(ctx, func(*amqp091.Channel) error { return nil })
+	err := s.back.Open(ctx)
 	s.missing = broker.Code(err) == amqp091.NotFound
 	return err
 }
