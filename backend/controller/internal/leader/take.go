@@ -157,21 +157,13 @@ func (l *Leader) takeMessage(it *Item) {
 		it.Due, it.Left = l.now.reckon(max(0, it.Left)), 0
 	}
 	k := key{it.ID, it.Due}
-	if e := l.entries[k]; e != nil {
-		switch {
-		case e.item != nil:
-			l.join(e.item, it)
-			return
-		case e.drop:
-			e.done = true
-			l.finishItem(it)
-			return
-		case e.done:
-			l.finishItem(it)
-			return
-		}
-	}
+	e := l.entries[k]
 	switch {
+	case e != nil && e.item != nil:
+		l.join(e.item, it)
+	case e != nil && (e.drop || e.done):
+		e.done = true
+		l.finishItem(it)
 	case it.Ticket && l.dropped[k] > l.now.Mono:
 		l.finishItem(it)
 	case l.holds(it):
