@@ -143,7 +143,9 @@ func include(c *bundle.Count, r *bundle.Record) {
 	if c.Messages <= 0 {
 		c.First, c.Last = r.Due, r.Due
 	}
-	c.First, c.Last = min(c.First, r.Due), max(c.Last, r.Due)
+	if c.First > 0 { // else they are not known
+		c.First, c.Last = min(c.First, r.Due), max(c.Last, r.Due)
+	}
 	c.Messages++
 }
 
