@@ -79,7 +79,6 @@ var places = []place{
 
 	{"delayertest", []string{"", "internal/lib/message"}, []string{amqp}, "unit tests of users link a Delayer in memory, and no backend"},
 	{"conformance", []string{"", "topology", "conformance", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp}, "the library is not tested with itself, and the suite knows no backend"},
-	{"bench", []string{"", "topology", "bench", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace", "internal/lab/account", "internal/lab/amqpclient"}, []string{amqp, xsync, "gonum.org/v1/plot"}, "the benchmark takes subjects and a broker: it starts none"},
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
@@ -97,6 +96,7 @@ var places = []place{
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "recurring", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx, prometheus}, "a group of commands knows no other group, and starts no broker"},
 	{"internal/lab", []string{"", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, pgx, xsync, "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
+	{"internal/lab/bench", []string{"", "topology", "internal/lab", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace"}, []string{amqp, "gonum.org/v1/plot"}, "the benchmark knows no backend"},
 	{"internal/lab/faults", []string{"", "topology", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "github.com/stretchr/testify"}, "the campaign breaks networks too"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/shirou/gopsutil/v4", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},
@@ -105,7 +105,7 @@ var places = []place{
 	{"internal/lab/amqpclient", []string{"", "topology"}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
-	{"cmd/delayer-bench", []string{"", "backend", "bench", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
+	{"cmd/delayer-bench", []string{"", "backend", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/bench", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics"},
@@ -135,7 +135,7 @@ func TestImports(t *testing.T) {
 
 // startBrokers are the folders whose tests may start brokers and databases: nobody's module counts
 // what they import.
-var startBrokers = []string{"internal/lab", "internal/app", "cmd", "bench", "conformance", "examples"}
+var startBrokers = []string{"internal/lab", "internal/app", "cmd", "conformance", "examples"}
 
 // TestImports_OfTests: `go mod tidy` counts what the tests of an imported package import. Those
 // that start a broker would bring docker into the go.sum of our users.

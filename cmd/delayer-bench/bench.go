@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/bench"
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 

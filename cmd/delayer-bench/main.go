@@ -8,7 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 )
 
 func (c *benchCmd) benchmark() (bench.Benchmark, error) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 )
 
 // chosen is what delayer-bench with these flags would do.

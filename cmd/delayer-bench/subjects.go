@@ -15,7 +15,7 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/backend/plugin"
-	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 )
 
 // A candidate is a subject, and when the command measures it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/delayer-go/delayer/bench"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 )
 
 // topRate, which is scenario rate, asks how many messages a second a subject carries in time: the

@@ -61,7 +61,7 @@ func example() *Report {
 	return r
 }
 
-// TestGolden: go test ./bench/report -update accepts what changed.
+// TestGolden: go test ./internal/lab/bench/report -update accepts what changed.
 func TestGolden(t *testing.T) {
 	for name, write := range map[string]func(io.Writer) error{
 		"report.txt": example().WriteText, "report.bench": example().WriteBenchfmt,

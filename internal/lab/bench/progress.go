@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 )
 
 // An Event tells how far a benchmark is. One is sent when a run begins, about ten times a second

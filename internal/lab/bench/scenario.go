@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 

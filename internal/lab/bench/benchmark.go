@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 

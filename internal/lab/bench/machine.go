@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 )
 
 // machine is where the benchmark runs. What a system does not tell is left out: only Linux tells

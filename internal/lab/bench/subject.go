@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
 )
 
 // A Subject is a configuration that is measured. Backend, QueueType and Open are required.
