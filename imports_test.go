@@ -82,7 +82,7 @@ var places = []place{
 
 	{"internal/lib/strict", []string{"internal/lib/engine"}, []string{"go.yaml.in/yaml/v3"}, "who reads a configuration links a YAML reader, and nobody else"},
 
-	{"internal/app/cli", nil, []string{kong, "github.com/posener/complete", "github.com/willabides/kongplete", "golang.org/x/term"}, "what parses and prints is for every command: it knows no backend"},
+	{"internal/app/cli", nil, []string{kong, "golang.org/x/term"}, "what parses and prints is for every command: it knows no backend"},
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
 	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics", "internal/lib/pace"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},

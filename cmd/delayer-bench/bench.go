@@ -19,7 +19,7 @@ import (
 type benchCmd struct {
 	Quick       bool     `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
 	Full        bool     `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
-	Out         string   `default:"report" predictor:"file" placeholder:"DIR" help:"Where to write report.json, report.html and report.bench (default ${default})."`
+	Out         string   `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html and report.bench (default ${default})."`
 	Backend     []string `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
 	QueueType   []string `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`

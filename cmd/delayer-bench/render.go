@@ -12,9 +12,9 @@ import (
 )
 
 type renderCmd struct {
-	Report  string `arg:"" predictor:"file" placeholder:"FILE" help:"The report, report.json."`
-	Out     string `predictor:"file" placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`
-	Picture string `predictor:"file" placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
+	Report  string `arg:"" placeholder:"FILE" help:"The report, report.json."`
+	Out     string `placeholder:"DIR" help:"Where to write report.html and report.bench. Default: the report's folder."`
+	Picture string `placeholder:"FILE.svg" help:"Write only this picture of the report, for a README."`
 }
 
 func (c *renderCmd) Run(s streams) error {

@@ -28,9 +28,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" { // a child of TestCompletion
-		main()
-	}
 	_ = flag.Set("test.parallel", "8") // these tests wait more than they compute; -parallel overrides it
 	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,9 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// asCommand makes the test binary the command.
-const asCommand = "DELAYER_TEST_AS_COMMAND"
 
 // withoutTable are the commands that print no table, and what they print.
 var withoutTable = map[string]string{
@@ -31,7 +25,6 @@ var withoutTable = map[string]string{
 	"migrate rollback": "what it did",
 	"health":           "the answer",
 	"help":             "help",
-	"completion":       "a script",
 }
 
 // TestEveryCommand: what a user finds in one command he finds in all of them.
@@ -79,28 +72,5 @@ func TestSend_URL(t *testing.T) {
 		require.Equal(t, exitFailed, status)
 		require.Contains(t, stderr, c.want)
 		require.NotContains(t, stderr, "hunter2")
-	}
-}
-
-// TestCompletion: a shell asks the program, with the line that is typed.
-func TestCompletion(t *testing.T) {
-	test, err := os.Executable()
-	require.NoError(t, err)
-	for line, want := range map[string]string{
-		"messages ":                    "export list purge retry show",
-		"send --c":                     "--config --content-type",
-		"status --output ":             "json table",
-		"migrate switch --yes --mode ": "in-place serve",
-		"completion ":                  "bash fish zsh",
-	} {
-		cmd := exec.CommandContext(t.Context(), test)
-		cmd.Env = append(os.Environ(), asCommand+"=1", "COMP_LINE=delayer "+line)
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		require.Equal(t, strings.Fields(want), slices.Sorted(slices.Values(strings.Fields(string(out)))), line)
-	}
-	for shell, want := range map[string]string{"bash": "complete -C delayer", "zsh": "bashcompinit", "fish": "-c delayer"} {
-		_, script, _ := command(t.Context(), t, "completion", shell)
-		require.Contains(t, script, want)
 	}
 }

@@ -14,8 +14,6 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/posener/complete"
-	"github.com/willabides/kongplete"
 )
 
 // Exit statuses.
@@ -77,8 +75,6 @@ func (p Program) Run(ctx context.Context, args []string, stdout, stderr io.Write
 		fmt.Fprintf(stderr, "%s: %v\n", p.Name, err)
 		return Failed
 	}
-	// It exits if a shell asks for completions.
-	kongplete.Complete(parser, kongplete.WithPredictor("file", complete.PredictFiles("*")), kongplete.WithExitFunc(os.Exit))
 	if len(args) > 0 && args[0] == "help" {
 		args = append(args[1:len(args):len(args)], "--help")
 	}

@@ -46,8 +46,6 @@ func TestExitStatuses(t *testing.T) {
 		"help do":           {cli.OK, ""},
 		"help dance":        {cli.Usage, "unexpected argument dance"},
 		"--version":         {cli.OK, ""},
-		"completion bash":   {cli.OK, ""},
-		"completion ksh":    {cli.Usage, `must be one of "bash","zsh","fish"`},
 		"--how fail":        {cli.Failed, "it failed"},
 		"--how=fail --fast": {cli.Usage, "--fast"},
 	} {

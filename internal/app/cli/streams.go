@@ -107,36 +107,12 @@ func WriteJSON(out io.Writer, value any) error {
 // Common is what every program has. A program embeds it behind its own commands.
 type Common struct {
 	Help        helpCmd          `cmd:"" group:"Other:" help:"Show the help of a command, as --help behind it does."`
-	Completion  completionCmd    `cmd:"" group:"Other:" help:"Print a script with which a shell completes commands, flags and files."`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // helpCmd is `PROGRAM help`. It has no Run: [Program.Run] reads it as --help.
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"The command, such as send."`
-}
-
-type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-}
-
-// scripts let a shell call the program, which completes the line in COMP_LINE.
-var scripts = map[string]string{
-	"bash": "complete -C PROGRAM PROGRAM\n",
-	"zsh":  "autoload -U +X bashcompinit && bashcompinit\ncomplete -C PROGRAM PROGRAM\n",
-	"fish": `function __PROGRAM_complete
-	set -lx COMP_LINE (commandline -cp)
-	test -z (commandline -ct); and set COMP_LINE "$COMP_LINE "
-	PROGRAM
-end
-complete -f -c PROGRAM -a "(__PROGRAM_complete)"
-`,
-}
-
-// Run prints the script.
-func (c *completionCmd) Run(k *kong.Context) error {
-	_, err := fmt.Fprint(k.Stdout, strings.ReplaceAll(scripts[c.Shell], "PROGRAM", k.Model.Name))
-	return err
 }
 
 // Version is the module's version as the Go toolchain recorded it.

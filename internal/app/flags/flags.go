@@ -17,7 +17,7 @@ import (
 
 // File selects a configuration.
 type File struct {
-	Config string `predictor:"file" placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
+	Config string `placeholder:"FILE" help:"The configuration of the Delayers, YAML or JSON. DELAYER_… variables override it."`
 }
 
 // Load reads the file and the environment; without a file, the environment.

@@ -252,7 +252,7 @@ func indented(text string) string {
 
 type exportCmd struct {
 	queueFlags
-	Out string `predictor:"file" placeholder:"FILE" help:"Write to this new file instead of standard output."`
+	Out string `placeholder:"FILE" help:"Write to this new file instead of standard output."`
 }
 
 // Run writes one message a line.
