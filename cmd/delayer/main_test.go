@@ -6,7 +6,6 @@ import (
 	"flag"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"

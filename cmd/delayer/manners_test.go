@@ -16,6 +16,7 @@ var withoutTable = map[string]string{
 	"topology print":   "has definitions, which are JSON",
 	"topology remove":  "what it did",
 	"messages export":  "is JSON",
+	"messages show":    "is JSON",
 	"outbox run":       "its log",
 	"outbox migrate":   "a sentence",
 	"migrate assess":   "a checklist",

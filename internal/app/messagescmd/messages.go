@@ -21,7 +21,7 @@ import (
 // Command is `delayer messages`.
 type Command struct {
 	List   listCmd   `cmd:"" help:"Show the messages in a table, and why they are there."`
-	Show   showCmd   `cmd:"" help:"Show one message whole: properties, headers, body, and each error to its end."`
+	Show   showCmd   `cmd:"" help:"Write one message whole, as JSON: properties, headers, body in base64, and each error to its end."`
 	Retry  retryCmd  `cmd:"" help:"Send them: unroutable ones to their destinations, parked ones to their queue."`
 	Export exportCmd `cmd:"" help:"Write a copy of them as JSON lines."`
 	Purge  purgeCmd  `cmd:"" help:"Delete them."`

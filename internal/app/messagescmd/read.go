@@ -3,18 +3,11 @@ package messagescmd
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
@@ -120,10 +113,7 @@ func parkedTable(list []kept.Message) *cli.Table {
 	return t
 }
 
-type showCmd struct {
-	queueFlags
-	cli.Format
-}
+type showCmd struct{ queueFlags }
 
 // Help says which message is shown.
 func (c *showCmd) Help() string {
@@ -137,7 +127,7 @@ type showing struct {
 	Message  kept.Whole `json:"message"`
 }
 
-// Run prints the message. It fails if there is none.
+// Run prints the message as JSON. It fails if there is none.
 func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var first *undelivered.Kept
@@ -162,92 +152,8 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		all.Message = shown.Whole(first)
-		if c.JSON() {
-			return cli.WriteJSON(s.Out, all)
-		}
-		_, err = io.WriteString(s.Out, page(all))
-		return err
+		return cli.WriteJSON(s.Out, all)
 	})
-}
-
-func page(all showing) string {
-	var b strings.Builder
-	m, now := all.Message, time.Now()
-	which := "1 of " + cli.Count(all.Total, "message")
-	if all.Selected > 1 {
-		which = fmt.Sprintf("the oldest of %d messages; --id selects another", all.Selected)
-	}
-	t := cli.NewTable("Queue", all.Queue+" ("+which+")")
-	add := func(name, value string) {
-		if value != "" {
-			t.Add(name, cli.Plain(value, ""))
-		}
-	}
-	at := func(name string, when time.Time) {
-		if !when.IsZero() {
-			add(name, when.UTC().Format(time.RFC3339)+" ("+cli.Ago(when, now)+")")
-		}
-	}
-	add("Why", m.Why)
-	add("Retry sends it to", m.To)
-	if m.Exchange != nil {
-		add("Published to", fmt.Sprintf("exchange %q, routing key %q", string(*m.Exchange), string(m.Key)))
-	}
-	add("Id", string(m.ID))
-	at("Due", time.Time(m.Due))
-	at("Here since", time.Time(m.Since))
-	if m.Attempts > 0 {
-		add("Attempts", strconv.Itoa(m.Attempts))
-	}
-	at("First failure", m.First)
-	_ = t.Write(&b) // a Builder takes all
-	for _, f := range m.Failures {
-		fmt.Fprintf(&b, "\nError of attempt %d, %s\n%s", f.Attempt, f.At.Format(time.RFC3339), indented(f.Error))
-	}
-	var properties map[string]any                                 // by their names in JSON
-	_ = json.Unmarshal([]byte(inJSON(m.Properties)), &properties) // which has just been written
-	section(&b, "Properties", properties)
-	section(&b, "Headers", m.Headers)
-	b.WriteString("\nBody, " + cli.Size(m.Size) + "\n")
-	if utf8.Valid(m.Body) {
-		b.WriteString(indented(string(m.Body)))
-	} else {
-		b.WriteString(hex.Dump(m.Body))
-	}
-	return b.String()
-}
-
-func section(b *strings.Builder, title string, values map[string]any) {
-	if len(values) == 0 {
-		return
-	}
-	b.WriteString("\n" + title + "\n")
-	width := 0
-	for name := range values {
-		width = max(width, utf8.RuneCountInString(cli.Plain(name, "")))
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(b, "  %-*s  %s\n", width, cli.Plain(name, ""), cli.Plain(inJSON(values[name]), ""))
-	}
-}
-
-// inJSON is a value on one line. What JSON has not, such as NaN, is as Go prints it.
-func inJSON(value any) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if e.Encode(value) != nil {
-		return fmt.Sprint(value)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// indented is text of several lines, for a terminal.
-func indented(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "  " + strings.ReplaceAll(cli.Plain(strings.TrimSuffix(text, "\n"), "\n\t"), "\n", "\n  ") + "\n"
 }
 
 type exportCmd struct {
