@@ -69,13 +69,13 @@ var examples = map[string][]string{
 	"cancel":   {"delayer cancel d2.f3Yx"},
 	"postpone": {"delayer postpone d2.f3Yx 2d", "delayer postpone d2.f3Yx --at 2027-01-31T18:00"},
 	"status":   {"delayer status", "delayer status --output json"},
-	"messages": {"delayer messages list", "delayer messages retry orders.parked --dry-run"},
+	"messages": {"delayer messages list", "delayer messages retry orders.parked"},
 	"messages list": {
 		"delayer messages list",
 		"delayer messages list orders.parked --limit 0",
 	},
 	"messages show":   {"delayer messages show orders.parked --id order-17"},
-	"messages retry":  {"delayer messages retry --exchange orders", "delayer messages retry orders.parked --dry-run"},
+	"messages retry":  {"delayer messages retry --exchange orders", "delayer messages retry orders.parked"},
 	"messages export": {"delayer messages export orders.parked --out parked.jsonl"},
 	"messages purge":  {"delayer messages purge orders.parked --id order-17"},
 	"topology": {

@@ -110,11 +110,6 @@ func TestMessages_Parked(t *testing.T) {
 	require.Equal(t, 1, strings.Count(stdout, "\n"))
 	require.Contains(t, stdout, `"reason":{"type":"string","value":"all 1 attempts failed"}`)
 
-	status, stdout, _ = run("retry", "--dry-run")
-	require.Equal(t, exitOK, status)
-	require.Contains(t, stdout, "2 would be sent, 1 would stay")
-	require.Equal(t, 3, m.Count(parked))
-
 	status, stdout, stderr = run("retry")
 	require.Equal(t, exitFailed, status, "the stray stays")
 	require.Contains(t, stdout, "2 sent, 1 stay", stderr)

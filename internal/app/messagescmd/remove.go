@@ -10,17 +10,15 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
 
 type retryCmd struct {
 	queueFlags
 	cli.Format
-	Delay  *cli.Delay `help:"How long messages that delayer serve has parked wait from now on, such as 30m; 0: they are delivered at once. Without it, as their publishers have said, which may be why they were parked."`
-	DryRun bool       `help:"Show what would be sent, and send nothing."`
-	To     *string    `placeholder:"EXCHANGE" help:"Where unroutable messages are sent that do not tell where they belong, with their routing key, such as those that a consumer has published to the exchange of a delivery. --to= sends each to the queue that its key names."`
-	From   string     `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
+	Delay *cli.Delay `help:"How long messages that delayer serve has parked wait from now on, such as 30m; 0: they are delivered at once. Without it, as their publishers have said, which may be why they were parked."`
+	To    *string    `placeholder:"EXCHANGE" help:"Where unroutable messages are sent that do not tell where they belong, with their routing key, such as those that a consumer has published to the exchange of a delivery. --to= sends each to the queue that its key names."`
+	From  string     `placeholder:"QUEUE" help:"The queue in which parked messages failed, where the names do not tell: without it only messages of Q are sent from Q.parked. Anybody who can publish to a queue of parked messages can write that they failed elsewhere."`
 }
 
 // Help says when a message is removed.
@@ -54,7 +52,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		defer sender.Close()
-		r := retrial{retryCmd: c, client: client, sender: sender, look: kept.NewLook(client), sent: tally{}, stay: tally{}}
+		r := retrial{retryCmd: c, client: client, sender: sender, sent: tally{}, stay: tally{}}
 		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nil)
 		if err != nil && r.total == 0 {
 			return err
@@ -62,7 +60,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 		if err = errors.Join(err, r.report(s.Out)); err != nil {
 			return err
 		}
-		if n := r.stay.sum(); n > 0 && !c.DryRun {
+		if n := r.stay.sum(); n > 0 {
 			stay := "stay"
 			if n == 1 {
 				stay = "stays"
@@ -78,7 +76,6 @@ type retrial struct {
 	*retryCmd
 	client     *undelivered.Client
 	sender     *undelivered.Sender
-	look       *kept.Look
 	total      int
 	read       int   // of them; fewer after an interrupt
 	visited    int   // of those: they were selected
@@ -89,16 +86,10 @@ type retrial struct {
 func (r *retrial) visit(ctx context.Context, m *undelivered.Kept) error {
 	defer m.Forget()
 	r.visited++
-	send := r.sender.Send
-	if r.DryRun {
-		send = r.foresee
-	}
 	sending, cancel := r.Within(context.WithoutCancel(ctx))
 	defer cancel()
-	why, err := send(sending, m)
+	why, err := r.sender.Send(sending, m)
 	switch {
-	case err != nil && r.DryRun:
-		return err
 	case err != nil:
 		return fmt.Errorf("%w; it is still in %s, and may be at its destination as well", err, r.client.Queue())
 	case why != "":
@@ -106,25 +97,7 @@ func (r *retrial) visit(ctx context.Context, m *undelivered.Kept) error {
 		return nil
 	}
 	r.sent[kept.Destination(m)]++
-	if r.DryRun {
-		return nil
-	}
 	return m.Remove()
-}
-
-// foresee is what Send would say, as far as that can be known.
-func (r *retrial) foresee(ctx context.Context, m *undelivered.Kept) (stays string, err error) {
-	if why, err := r.sender.Unfit(ctx, m); why != "" || err != nil {
-		return why, err
-	}
-	there, err := r.look.There(ctx, m)
-	if err != nil || there != delivery.Gone {
-		return "", err
-	}
-	if exchange, _, _ := m.Destination(); exchange != "" {
-		return "no such exchange", nil
-	}
-	return "no such queue", nil
 }
 
 // report says what was done, by destination.
@@ -132,7 +105,7 @@ func (r *retrial) report(out io.Writer) error {
 	unselected, unreached := r.read-r.visited, max(0, r.total-r.read)
 	if r.JSON() {
 		return cli.WriteJSON(out, map[string]any{
-			"queue": r.client.Queue(), "total": r.total, "dry_run": r.DryRun, "sent": r.sent, "stay": r.stay,
+			"queue": r.client.Queue(), "total": r.total, "sent": r.sent, "stay": r.stay,
 			"not_selected": unselected, "not_reached": unreached,
 		})
 	}
@@ -140,16 +113,12 @@ func (r *retrial) report(out io.Writer) error {
 		_, err := fmt.Fprintln(out, r.client.Queue()+" is empty: there is nothing to send.")
 		return err
 	}
-	sent, stay := "sent", "stay"
-	if r.DryRun {
-		sent, stay = "would be sent", "would stay"
-	}
 	t := cli.NewTable("MESSAGES", "", "DESTINATION")
 	for _, name := range r.sent.order() {
-		t.Add(strconv.Itoa(r.sent[name]), sent, name)
+		t.Add(strconv.Itoa(r.sent[name]), "sent", name)
 	}
 	for _, name := range r.stay.order() {
-		t.Add(strconv.Itoa(r.stay[name]), stay, name)
+		t.Add(strconv.Itoa(r.stay[name]), "stay", name)
 	}
 	if t.Rows() > 0 {
 		_ = t.Write(out) // the last line says
@@ -159,8 +128,8 @@ func (r *retrial) report(out io.Writer) error {
 	if unreached > 0 { // it was interrupted, or somebody else has taken them
 		last = fmt.Sprintf(", %d not reached", unreached)
 	}
-	_, err := fmt.Fprintf(out, "%s in %s: %d %s, %d %s, %d not selected%s.\n",
-		cli.Count(r.total, "message"), r.client.Where(), r.sent.sum(), sent, r.stay.sum(), stay, unselected, last)
+	_, err := fmt.Fprintf(out, "%s in %s: %d sent, %d stay, %d not selected%s.\n",
+		cli.Count(r.total, "message"), r.client.Where(), r.sent.sum(), r.stay.sum(), unselected, last)
 	return err
 }
 
