@@ -47,7 +47,7 @@ func (d *Display) End() {
 	d.clear()
 }
 
-// lineWidth keeps the live line from wrapping, after which it could not be redrawn.
+// lineWidth fits a terminal of 80 columns. A live line that wraps could not be redrawn.
 const lineWidth = 79
 
 // eraseRest is the control sequence that empties the line from the cursor on.
@@ -67,14 +67,4 @@ func (d *Display) clear() {
 		fmt.Fprint(d.out, "\r"+eraseRest)
 		d.drawn = false
 	}
-}
-
-// Width is that of a terminal in characters; 80 where that is not known.
-func Width(out io.Writer) int {
-	if f, ok := out.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-			return width
-		}
-	}
-	return 80
 }

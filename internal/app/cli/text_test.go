@@ -33,6 +33,7 @@ func TestShown_Terminal(t *testing.T) {
 }
 
 func TestWrap(t *testing.T) {
-	assert.Equal(t, "one two\n  three\n", cli.Wrap("", "  ", "one two three", 7))
-	assert.Equal(t, "yes  longerthanthat\n  word\n", cli.Wrap("yes  ", "  ", "longerthanthat word", 10))
+	long := strings.Repeat("x", 75)
+	assert.Equal(t, long+" two\n  three\n", cli.Wrap("", "  ", long+" two three"))
+	assert.Equal(t, "yes  "+long+"\n  word\n", cli.Wrap("yes  ", "  ", long+" word"))
 }

@@ -118,7 +118,6 @@ func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 		assess.Blocker: "In the way", assess.Warning: "To decide before the " +
 			"switch", assess.Note: "Good to know",
 	}
-	const width = 79 // for a terminal of 80 columns
 	blockers := 0
 	for i, f := range found {
 		if i == 0 || f.Level != found[i-1].Level {
@@ -128,9 +127,9 @@ func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 			blockers++
 		}
 		says, do, _ := strings.Cut(f.String(), "\n")
-		fmt.Fprint(out, cli.Wrap("  [ ] ", "      ", says, width))
+		fmt.Fprint(out, cli.Wrap("  [ ] ", "      ", says))
 		if do != "" {
-			fmt.Fprint(out, cli.Wrap("      ", "        ", do, width))
+			fmt.Fprint(out, cli.Wrap("      ", "        ", do))
 		}
 	}
 	if blockers > 0 {

@@ -26,7 +26,6 @@ import (
 type Command struct {
 	flags.Target
 	service.Flags
-	All    bool          `help:"Show empty queues too."`
 	Parked []string      `sep:"none" placeholder:"QUEUE" help:"A queue of parked messages. May be repeated. Default: those whose names end in .parked, if there is a management API."`
 	Watch  bool          `help:"Look again and again, until Ctrl-C."`
 	Every  time.Duration `default:"2s" help:"With --watch: how often (default ${default})."`
@@ -128,7 +127,7 @@ func (c *Command) show(out io.Writer, s status.Status) (err error) {
 	case c.Watch:
 		_, err = fmt.Fprintln(out, line(s))
 	default:
-		_, err = io.WriteString(out, page(s, view{width: cli.Width(out), all: c.All, now: time.Now()}))
+		_, err = io.WriteString(out, page(s, time.Now()))
 	}
 	return err
 }

@@ -5,27 +5,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/status"
 )
 
-func page(s status.Status, v view) string {
+// page is a status for people.
+func page(s status.Status, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "RabbitMQ %s at %s, prefix %s, Delayer %s\n", s.Broker.Version, s.Broker.Address, cli.Shown(s.Prefix), cli.Version())
 	for _, one := range s.Backends {
 		b.WriteString("\n" + title(one) + "\n")
-		if one.Due != nil && !v.all {
-			v.due(&b, one)
+		if one.Due != nil {
+			due(&b, one, now)
 		} else {
-			v.queues(&b, one)
+			queues(&b, one)
 		}
-		v.controllers(&b, one)
+		controllers(&b, one, now)
 	}
-	v.aside(&b, s)
-	v.notes(&b, s)
+	aside(&b, s)
+	for i, note := range remarks.Of(s) {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(cli.Wrap("", "  ", note.Text))
+	}
 	return b.String()
 }
 
@@ -54,28 +59,37 @@ func title(b status.Backend) string {
 	return title
 }
 
-// queues is a table with a bar for each queue. The longest bar is that of the fullest queue.
-func (v view) queues(b *strings.Builder, one status.Backend) {
-	var list []status.Queue
-	most := 0
+func queues(b *strings.Builder, one status.Backend) {
+	t := cli.NewTable("QUEUE", rightAligned("WAIT", 7), rightAligned(strings.ToUpper(remarks.Held(one))+"S", 10))
 	for _, q := range one.Queues {
-		if v.all || q.Messages > 0 {
-			list = append(list, q)
+		if q.Messages > 0 {
+			t.Add(cli.Shown(q.Name), rightAligned(remarks.Wait(q), 7), rightAligned(strconv.Itoa(q.Messages), 10))
 		}
-		most = max(most, q.Messages)
 	}
-	rows := make([]barred, len(list))
-	wait := 7
-	for _, q := range list {
-		wait = max(wait, len(remarks.Wait(q)))
-	}
-	for i, q := range list {
-		rows[i] = barred{[]string{cli.Shown(q.Name), rightAligned(remarks.Wait(q), wait)}, q.Messages}
-	}
-	v.bars(b, []string{"QUEUE", rightAligned("WAIT", wait)}, strings.ToUpper(remarks.Held(one))+"S", most, rows)
+	write(b, t)
 }
 
-func (v view) controllers(b *strings.Builder, one status.Backend) {
+// due is a table of what waits by the time when it is due. What is overdue is one row.
+func due(b *strings.Builder, one status.Backend, now time.Time) {
+	t := cli.NewTable("DUE", rightAligned("MESSAGES", 10))
+	for _, d := range remarks.Dues(one) {
+		when := cli.Stretch(d.From, d.To, now)
+		if remarks.IsOverdue(d) {
+			when = "overdue, for " + cli.Age(d.From, now)
+		}
+		t.Add(when, rightAligned(strconv.Itoa(d.Messages), 10))
+	}
+	write(b, t)
+}
+
+// write writes a table that has rows.
+func write(b *strings.Builder, t *cli.Table) {
+	if t.Rows() > 0 {
+		_ = t.Write(b) // a Builder takes all
+	}
+}
+
+func controllers(b *strings.Builder, one status.Backend, now time.Time) {
 	if one.Controllers == nil {
 		return
 	}
@@ -90,15 +104,15 @@ func (v view) controllers(b *strings.Builder, one status.Backend) {
 		for _, c := range one.Each {
 			since := "-"
 			if c.Since != nil {
-				since = cli.Age(*c.Since, v.now)
+				since = cli.Age(*c.Since, now)
 			}
 			t.Add(cli.Plain(remarks.Process(c), ""), remarks.Does(c), since, cli.Shown(c.User), rightAligned(strconv.Itoa(c.Held), 10))
 		}
-		_ = t.Write(b) // a Builder takes all
+		write(b, t)
 	}
 }
 
-func (v view) aside(b *strings.Builder, s status.Status) {
+func aside(b *strings.Builder, s status.Status) {
 	t := cli.NewTable("NOT DELIVERED", rightAligned("MESSAGES", 10))
 	add := func(q status.Queue, of string) {
 		t.Add(cli.Shown(q.Name)+of, rightAligned(strconv.Itoa(q.Messages), 10))
@@ -110,7 +124,7 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 		add(*s.Misrouted, "")
 	}
 	for _, q := range s.Parked {
-		if v.all || q.Messages > 0 {
+		if q.Messages > 0 {
 			add(q, "")
 		}
 	}
@@ -119,18 +133,8 @@ func (v view) aside(b *strings.Builder, s status.Status) {
 	}
 	if t.Rows() > 0 {
 		b.WriteByte('\n')
-		_ = t.Write(b) // a Builder takes all
 	}
-}
-
-// notes are sentences on what is in the way, and on what is not known.
-func (v view) notes(b *strings.Builder, s status.Status) {
-	for i, note := range remarks.Of(s) {
-		if i == 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(cli.Wrap("", "  ", note.Text, v.width-1))
-	}
+	write(b, t)
 }
 
 // line is a status in one line, for a watch.
@@ -144,59 +148,6 @@ func line(s status.Status) string {
 		parts = append(parts, name+"="+text)
 	}
 	return strings.Join(parts, " ")
-}
-
-// due is a table of what waits by the time when it is due, with a bar for each. What is overdue is
-// one row.
-func (v view) due(b *strings.Builder, one status.Backend) {
-	var rows []barred
-	most := 0
-	for _, d := range remarks.Dues(one) {
-		when := cli.Stretch(d.From, d.To, v.now)
-		if remarks.IsOverdue(d) {
-			when = "overdue, for " + cli.Age(d.From, v.now)
-		}
-		rows = append(rows, barred{[]string{when}, d.Messages})
-		most = max(most, d.Messages)
-	}
-	v.bars(b, []string{"DUE"}, "MESSAGES", most, rows)
-}
-
-type view struct {
-	width int  // of the terminal
-	all   bool // empty queues too
-	now   time.Time
-}
-
-// A barred row has a number of messages behind its cells, and a bar for them.
-type barred struct {
-	cells    []string
-	messages int
-}
-
-// bars is a table of rows, if there are any. The bar of most messages takes the room that is left.
-func (v view) bars(b *strings.Builder, head []string, what string, most int, rows []barred) {
-	if len(rows) == 0 {
-		return
-	}
-	const number, gap, least = 10, 2, 4
-	room := v.width - 1 - number - gap
-	for i, title := range head {
-		widest := utf8.RuneCountInString(title)
-		for _, r := range rows {
-			widest = max(widest, utf8.RuneCountInString(r.cells[i]))
-		}
-		room -= widest + gap
-	}
-	t := cli.NewTable(append(head, rightAligned(what, number), "")...)
-	for _, r := range rows {
-		length := r.messages * max(room, least) / max(most, 1)
-		if r.messages > 0 {
-			length = max(1, length)
-		}
-		t.Add(append(r.cells, rightAligned(strconv.Itoa(r.messages), number), strings.Repeat("#", length))...)
-	}
-	_ = t.Write(b) // a Builder takes all
 }
 
 func rightAligned(text string, width int) string { return fmt.Sprintf("%*s", width, text) }
