@@ -38,9 +38,9 @@ func TestUsageErrors(t *testing.T) {
 		{"serve --log xml", exitUsage, "xml"},
 
 		{"send --delay 1s --body x", exitUsage, "give an exchange, or a queue's name as the key (see delayer send --help)"},
-		{"send --key k --body x", exitUsage, "--delay"},
+		{"send --key k --body x", exitUsage, "give a delay, or --at with a time"},
 		{"send --key k --body x --delay 90", exitUsage, "--delay"},
-		{send + "--header a", exitUsage, "name=value"},
+		{send + "--header a", exitUsage, "<key>=<value>"},
 		{send, exitFailed, "set DELAYER_URL"},
 		{send + "--config MISSING", exitFailed, "give an existing file"},
 		{"send --config LADDER --key k --body @MISSING --delay 1s", exitFailed, "--body: open "},

@@ -7,7 +7,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/app/outboxcmd"
 	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
@@ -47,9 +46,11 @@ func TestOutbox_MigrateRunStatus(t *testing.T) {
 
 	status, stdout, stderr = command(t.Context(), t, "outbox", "status", "--output", "json")
 	require.Equal(t, exitOK, status, stderr)
-	var st outboxcmd.Status
+	var st map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &st))
-	require.Equal(t, outboxcmd.Status{Failed: 1, Failures: st.Failures}, st)
-	require.Equal(t, prefix+"-gone", st.Failures[0].Key)
-	require.Contains(t, st.Failures[0].Error, "unroutable")
+	require.Equal(t, map[string]any{"ready": 0.0, "oldest_seconds": 0.0, "waiting": 0.0, "failed": 1.0, "failures": st["failures"]}, st)
+	failure := st["failures"].([]any)[0].(map[string]any)
+	require.Equal(t, prefix+"-gone", failure["routing_key"])
+	require.Contains(t, failure["error"], "unroutable")
+	require.Contains(t, failure, "next_try")
 }

@@ -56,7 +56,7 @@ func TestSend(t *testing.T) {
 		status, stdout, stderr := command(t.Context(), t, "send", "--config", config, "--key", prefix+"-queue", "--delay", "150ms",
 			"--body", arg, "--header", "a=1=2", "--header", "b=", "--content-type", "text/plain", "--message-id", "id-1")
 		require.Equal(t, exitOK, status, stderr)
-		require.Regexp(t, `^sent \d+ bytes to queue "`+prefix+`-queue", message-id id-1, due \d{4}-.* \(50ms later than asked for: the next tier is 200ms\)\n$`, stdout)
+		require.Regexp(t, `^sent \d+ bytes to queue "`+prefix+`-queue", message-id id-1, due \d{4}-\S+\n$`, stdout)
 		require.Empty(t, stderr)
 		m := <-in
 		require.GreaterOrEqual(t, time.Since(start), 200*time.Millisecond)

@@ -2,6 +2,7 @@
 package outboxcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,17 +32,12 @@ type postgresFlags struct {
 	Postgres string `placeholder:"URL" help:"postgres://user@host:5432/database. Others on this machine can see it: a password is better in DELAYER_POSTGRES, or in PGPASSWORD or PGPASSFILE."`
 }
 
-var errNoPostgres = errors.New("no database is configured (set DELAYER_POSTGRES or give --postgres)")
-
 // open connects when a connection is first used. The parser's error quotes its input, so it is not
 // shown.
 func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
-	address := f.Postgres
+	address := cmp.Or(f.Postgres, os.Getenv("DELAYER_POSTGRES"))
 	if address == "" {
-		address = os.Getenv("DELAYER_POSTGRES")
-	}
-	if address == "" {
-		return nil, errNoPostgres
+		return nil, errors.New("no database is configured (set DELAYER_POSTGRES or give --postgres)")
 	}
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -147,7 +143,20 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	if c.JSON() {
-		return cli.WriteJSON(s.Out, statusOf(lag, failed))
+		failures := []map[string]any{}
+		for _, f := range failed {
+			one := map[string]any{
+				"row": f.ID, "exchange": f.Exchange, "routing_key": f.Key, "message_id": f.Message.MessageId,
+				"tries": f.Attempts, "error": f.Err,
+			}
+			if !f.NextTry.IsZero() { // it is not held
+				one["next_try"] = f.NextTry.UTC()
+			}
+			failures = append(failures, one)
+		}
+		return cli.WriteJSON(s.Out, map[string]any{
+			"ready": lag.Ready, "oldest_seconds": lag.Oldest.Seconds(), "waiting": lag.Waiting, "failed": lag.Failed, "failures": failures,
+		})
 	}
 	fmt.Fprintf(s.Out, "%d ready, the oldest for %v; %d waiting until their delay fits, or held; %d failed.\n",
 		lag.Ready, lag.Oldest.Round(time.Millisecond), lag.Waiting, lag.Failed)
@@ -169,32 +178,4 @@ func (c *statusCmd) Run(ctx context.Context, s cli.Streams) error {
 			cli.OrDash(next), cli.Plain(f.Err, ""))
 	}
 	return t.Write(s.Out)
-}
-
-// Status is what outbox status --output json writes.
-type Status struct {
-	Ready    int64     `json:"ready"`
-	Oldest   float64   `json:"oldest_seconds"`
-	Waiting  int64     `json:"waiting"`
-	Failed   int64     `json:"failed"`
-	Failures []Failure `json:"failures"`
-}
-
-// A Failure is a message that the relay could not publish.
-type Failure struct {
-	Row       int64     `json:"row"`
-	Exchange  string    `json:"exchange"`
-	Key       string    `json:"routing_key"`
-	MessageID string    `json:"message_id"`
-	Tries     int       `json:"tries"`
-	NextTry   time.Time `json:"next_try,omitzero"` // not there if the row is held
-	Error     string    `json:"error"`
-}
-
-func statusOf(lag outbox.Lag, failed []outbox.Failure) Status {
-	st := Status{lag.Ready, lag.Oldest.Seconds(), lag.Waiting, lag.Failed, []Failure{}}
-	for _, f := range failed {
-		st.Failures = append(st.Failures, Failure{f.ID, f.Exchange, f.Key, f.Message.MessageId, f.Attempts, f.NextTry.UTC(), f.Err})
-	}
-	return st
 }

@@ -145,19 +145,19 @@ func (c *Postpone) Validate() error {
 type scheduled struct {
 	Due    time.Time      `json:"due"`
 	Ticket delayer.Ticket `json:"ticket,omitempty"`
-	why    string         // it is later than was asked for
 }
 
 // due is when a message with a delay comes.
-func due(l delayer.Limits, now time.Time, delay time.Duration) (s scheduled) {
-	delay, s.why = kept(l, delay)
-	s.Due = now.Add(delay)
-	return s
+func due(l delayer.Limits, now time.Time, delay time.Duration) scheduled {
+	if longer, err := message.RoundUp(delay, l); err == nil { // Publish says what is wrong
+		delay = longer
+	}
+	return scheduled{Due: now.Add(delay)}
 }
 
 // String names the ticket last, if there is one.
 func (s scheduled) String() string {
-	text := "due " + s.Due.Format(timeLayout) + s.why
+	text := "due " + s.Due.Format(timeLayout)
 	if s.Ticket != "" {
 		text += ", ticket " + string(s.Ticket)
 	}
@@ -216,19 +216,4 @@ func until(delay *cli.Delay, at *moment, now time.Time) (time.Duration, error) {
 		return 0, fmt.Errorf("--at: %s is more than 292 years away", at.Format(time.DateOnly))
 	}
 	return left, nil
-}
-
-// kept is how long the backend makes a message wait, and why that is longer than asked for.
-func kept(l delayer.Limits, delay time.Duration) (longer time.Duration, why string) {
-	longer, err := message.RoundUp(delay, l)
-	switch later := (longer - delay).Round(time.Millisecond); { // as exactly as the due time is printed
-	case err != nil: // Publish says what is wrong
-		return delay, ""
-	case later == 0:
-		return longer, ""
-	case len(l.Tiers) > 0:
-		return longer, fmt.Sprintf(" (%v later than asked for: the next tier is %v)", later, cli.Short(longer))
-	default:
-		return longer, fmt.Sprintf(" (%v later than asked for: delays are multiples of %v)", later, cli.Short(l.Resolution))
-	}
 }

@@ -22,15 +22,15 @@ import (
 // Send is `delayer send`.
 type Send struct {
 	flags.Broker
-	Exchange    string     `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
-	Key         string     `placeholder:"KEY" help:"The routing key, or the queue's name."`
-	Delay       *cli.Delay `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
-	At          *moment    `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
-	ID          string     `placeholder:"ID" help:"With --at: a name for the message. Sent again with the same name and time, it is delivered once, and delayer cancel takes the name and time. Needs backend controller."`
-	Body        string     `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
-	MessageID   string     `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, --id, or else a random one."`
-	ContentType string     `placeholder:"TYPE" help:"The content-type property."`
-	Header      []string   `sep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
+	Exchange    string            `placeholder:"NAME" help:"The destination exchange. Without it, the queue that --key names."`
+	Key         string            `placeholder:"KEY" help:"The routing key, or the queue's name."`
+	Delay       *cli.Delay        `placeholder:"90s" help:"How long the message waits, such as 250ms, 90s, 36h or 2d."`
+	At          *moment           `placeholder:"TIME" help:"When it is due, instead of --delay: 2027-01-31T18:00:00Z, or 2027-01-31T18:00 in this machine's zone."`
+	ID          string            `placeholder:"ID" help:"With --at: a name for the message. Sent again with the same name and time, it is delivered once, and delayer cancel takes the name and time. Needs backend controller."`
+	Body        string            `required:"" placeholder:"TEXT" help:"The body: text, @FILE, or - for standard input."`
+	MessageID   string            `placeholder:"ID" help:"The message-id property, by which consumers recognise duplicates. Without it, --id, or else a random one."`
+	ContentType string            `placeholder:"TYPE" help:"The content-type property."`
+	Header      map[string]string `mapsep:"none" placeholder:"K=V" help:"A header with a string value. May be repeated."`
 	flags.Deadline
 	cli.Format
 }
@@ -47,15 +47,10 @@ func (c *Send) Validate() error {
 	switch {
 	case c.Exchange == "" && c.Key == "":
 		return fmt.Errorf("--exchange, --key: give an exchange, or a queue's name as the key")
-	case c.Delay == nil && c.At == nil:
-		return errors.New("--delay, --at: give one of them")
 	case c.ID != "" && c.At == nil:
 		return errors.New("--id: give --at too")
 	}
 	if _, err := until(c.Delay, c.At, time.Now()); err != nil {
-		return err
-	}
-	if _, err := c.headers(); err != nil {
 		return err
 	}
 	return c.Deadline.Validate()
@@ -85,10 +80,6 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 	if err != nil {
 		return said, err
 	}
-	headers, err := c.headers()
-	if err != nil {
-		return said, err
-	}
 	body, err := c.body(ctx, s)
 	if err != nil {
 		return said, err
@@ -106,6 +97,10 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 		return said, err
 	}
 	said = sent{Bytes: len(body), Destination: c.destination(), MessageID: cmp.Or(c.MessageID, c.ID, rand.Text()), scheduled: due(d.Limits(), now, delay)}
+	headers := amqp091.Table{}
+	for name, value := range c.Header {
+		headers[name] = value
+	}
 	msg := amqp091.Publishing{ContentType: c.ContentType, Headers: headers, Body: body, MessageId: said.MessageID}
 	m := delayer.Message{Exchange: c.Exchange, Key: c.Key, Delay: delay, Publishing: msg}
 	if c.ID != "" {
@@ -117,18 +112,6 @@ func (c *Send) send(ctx context.Context, s cli.Streams) (said sent, err error) {
 		err = d.Publish(ctx, c.Exchange, c.Key, delay, msg)
 	}
 	return said, err
-}
-
-func (c *Send) headers() (amqp091.Table, error) {
-	headers := amqp091.Table{}
-	for _, text := range c.Header {
-		name, value, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			return nil, fmt.Errorf("--header: %q is not of the form name=value", text)
-		}
-		headers[name] = value
-	}
-	return headers, nil
 }
 
 func (c *Send) body(ctx context.Context, s cli.Streams) ([]byte, error) {
