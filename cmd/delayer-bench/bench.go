@@ -7,11 +7,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
-	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
 // benchCmd is `delayer-bench run`, the default. A flag at its zero value takes the default of the
@@ -68,15 +68,20 @@ func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.R
 	if err := os.MkdirAll(c.Out, 0o755); err != nil { // before minutes of work, not after
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	target, release, err := openTarget(ctx, c.URL, display.Logf)
+	if c.URL != "" {
+		display.Logf("processor time and memory are left out: the broker is not ours to measure")
+		b.Broker, err = rabbit.At(ctx, c.URL, "given by --url")
+	} else {
+		display.Logf("looking for a broker")
+		b.Broker, err = rabbit.Start(ctx, rabbit.Options{Logf: display.Logf, Plugins: []string{"rabbitmq_delayed_message_exchange"}})
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	b.Target, b.Command = target, commandLine(os.Args)
-	began := time.Now()
-	b.Progress = func(e bench.Event) { show(display, e, time.Since(began)) }
-	return b.Run(ctx)
+	defer func() { _ = b.Broker.Close() }()
+	b.Command = commandLine(os.Args)
+	b.Progress = func(e bench.Event) { show(display, e) }
+	return b.Run(ctx), nil
 }
 
 // failures make the exit status 1.
@@ -99,15 +104,14 @@ func commandLine(args []string) string {
 	return credentials.ReplaceAllString(strings.Join(args, " "), "://…@")
 }
 
-// show shows the progress: a live line on a terminal, otherwise one line per run.
-func show(d *cli.Display, e bench.Event, took time.Duration) {
+// show shows the progress: one line for each run, and on a terminal which one goes on.
+func show(d *cli.Display, e bench.Event) {
 	step := fmt.Sprintf("[%*d/%d]", len(fmt.Sprint(e.Steps)), e.Step, e.Steps)
-	name := fmt.Sprintf("%s, %s, %s", e.Scenario, e.Subject, e.QueueType)
 	switch {
 	case e.Done != nil:
-		d.Logf("%s %-*s  %s", step, nameWidth, name, outcome(e))
-	case d.Live(): // most important first: the end may be cut off
-		d.Draw(fmt.Sprintf("%s %v: %s, %d sent, %d arrived", step, took.Round(time.Second), name, e.Published, e.Arrived))
+		d.Logf("%s %-*s  %s", step, nameWidth, e.Name, outcome(e))
+	case d.Live():
+		d.Draw(step + " " + e.Name + " …")
 	}
 }
 

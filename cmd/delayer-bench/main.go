@@ -8,8 +8,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 )
 
 // commands is the command line; kong reads it from the field tags.

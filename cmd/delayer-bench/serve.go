@@ -8,8 +8,8 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/app/entry"
+	"github.com/delayer-go/delayer/internal/lab/bench"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )

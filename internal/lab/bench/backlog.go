@@ -50,14 +50,14 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 	if err := pace.Sleep(ctx, d.settle); err != nil {
 		return result{}, err
 	}
-	memory, disk := t.weigh()
+	memory, disk := t.meter.weigh()
 	err := t.publish(ctx, load{
 		delays: slices.Repeat([]time.Duration{backlogDelay}, d.messages), rate: d.rate, workers: d.concurrency, role: backlog,
 	})
 	if err == nil {
 		err = pace.Sleep(ctx, d.settle)
 	}
-	memoryAfter, diskAfter := t.weigh()
+	memoryAfter, diskAfter := t.meter.weigh()
 	if err == nil {
 		const seed = 19
 		err = t.publish(ctx, load{
@@ -76,11 +76,6 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 	run.DiskPerMessage = growth(disk, diskAfter, run.Waiting)
 	run.unpriced() // both kinds of messages, and settling
 	return run, err
-}
-
-// weigh reads the broker's memory and disk in bytes; 0 is unknown.
-func (t *trial) weigh() (memory, disk int64) {
-	return read(t.meter.target.Memory), read(t.meter.target.Disk)
 }
 
 // growth is by how many bytes the broker grew for each of n messages, negative where it shrank; 0

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,16 +29,18 @@ func shortly() accuracy {
 type benchmarks struct {
 	*testing.T
 	broker   *rabbit.Broker
-	target   Target
+	measured *rabbit.Broker // the same, or given, so that it is not taken down
 	prefixes []string
 }
 
-// newBenchmarks share their broker with other tests, so they cannot take it down: a benchmark of
-// several scenarios restarts a broker that it can.
+// newBenchmarks share their broker with other tests: a benchmark of several scenarios restarts one
+// that it may.
 func newBenchmarks(t *testing.T) *benchmarks {
 	t.Parallel()
 	broker := rabbittest.Broker(t)
-	return &benchmarks{T: t, broker: broker, target: targetOf(broker)}
+	given, err := rabbit.At(t.Context(), broker.URL(), "given")
+	require.NoError(t, err)
+	return &benchmarks{T: t, broker: broker, measured: given}
 }
 
 func (r *benchmarks) subject(name, queueType string) Subject {
@@ -51,11 +55,7 @@ func (r *benchmarks) subject(name, queueType string) Subject {
 }
 
 func (r *benchmarks) benchmark(scenarios []scenario, subjects ...Subject) *report.Report {
-	return runner{Benchmark{Target: r.target, Subjects: subjects}, scenarios}.run(r.Context())
-}
-
-func targetOf(b *rabbit.Broker) Target {
-	return Target{URL: b.URL(), Product: b.Product(), Version: b.Version(), How: b.How(), CPU: b.CPU, Memory: b.RSS, Disk: b.Disk}
+	return runner{Benchmark{Broker: r.measured, Subjects: subjects}, scenarios}.run(r.Context())
 }
 
 // nothingLeft asks the broker, where that is ours, for anything that these benchmarks declared.
@@ -90,28 +90,42 @@ func TestAccuracy_Broker(t *testing.T) {
 	r.nothingLeft()
 }
 
+// interrupting interrupts the benchmark after the warm-up.
+type interrupting struct {
+	delayer.Delayer
+	interrupt func()
+	published atomic.Int64
+}
+
+func (d *interrupting) Publish(ctx context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
+	if d.published.Add(1) > int64(small.warmUp+small.messages/2) {
+		d.interrupt()
+	}
+	return d.Delayer.Publish(ctx, exchange, key, delay, msg)
+}
+
 // TestInterruption leaves a partial report and no queues, in a run and while a subject is opened.
 func TestInterruption(t *testing.T) {
 	r := newBenchmarks(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	subjects := []Subject{r.subject("undelayed", "classic"), r.subject(TopEntry, "classic")}
-	got := runner{Benchmark{Target: r.target, Subjects: subjects, Progress: func(e Event) {
-		if e.Step == 2 && e.Published > int64(small.warmUp) {
-			interrupt()
-		}
-	}}, []scenario{shortly()}}.run(ctx)
+	open := subjects[1].Open
+	subjects[1].Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
+		d, err := open(ctx, env)
+		return &interrupting{Delayer: d, interrupt: interrupt}, err
+	}
+	got := runner{Benchmark{Broker: r.measured, Subjects: subjects}, []scenario{shortly()}}.run(ctx)
 	assert.True(t, got.Partial)
 	require.Len(t, got.Runs, 1, "the run that was interrupted says nothing")
 	assert.Empty(t, got.Problems())
 
 	ctx, interrupt = context.WithCancel(t.Context())
-	open := subjects[1].Open
 	subjects[1].Open = func(ctx context.Context, env Env) (delayer.Delayer, error) {
 		interrupt()
 		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
 		return open(ctx, env)
 	}
-	got = runner{Benchmark{Target: r.target, Subjects: subjects[1:]}, []scenario{shortly()}}.run(ctx)
+	got = runner{Benchmark{Broker: r.measured, Subjects: subjects[1:]}, []scenario{shortly()}}.run(ctx)
 	assert.True(t, got.Partial)
 	assert.Empty(t, got.Problems())
 	r.nothingLeft()
@@ -138,20 +152,20 @@ func TestASubjectThatCannotBeOpened(t *testing.T) {
 // TestBacklog_Broker: the broker is restarted before, and what waits is removed afterwards.
 func TestBacklog_Broker(t *testing.T) {
 	broker := rabbittest.Alone(t)
-	target := targetOf(broker)
-	restarts := 0
-	target.Restart = func(ctx context.Context) error {
-		restarts++
-		return errors.Join(broker.Stop(ctx), broker.Run(ctx))
+	r := &benchmarks{T: t, broker: broker, measured: broker}
+	process := func() string {
+		pid, err := broker.Ctl(t.Context(), "eval", "os:getpid().")
+		require.NoError(t, err)
+		return pid
 	}
-	r := &benchmarks{T: t, broker: broker, target: target}
+	before := process()
 	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4}
 	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: time.Second}
 	got := r.benchmark([]scenario{deep}, r.subject("bit-entry", "classic"))
 	require.Empty(t, got.Problems())
 	require.Len(t, got.Runs, 1)
 	run := got.Runs[0]
-	assert.Equal(t, 1, restarts)
+	assert.NotEqual(t, before, process(), "it was restarted")
 	assert.Equal(t, 3000, run.Waiting)
 	assert.Equal(t, 4, run.BodyBytes)
 	assert.Equal(t, report.Counts{Published: 20, Delivered: 20}, run.Counts)
@@ -163,7 +177,7 @@ func TestBacklog_Broker(t *testing.T) {
 func TestConsumerLost(t *testing.T) {
 	r := newBenchmarks(t)
 	prefix := rabbittest.Prefix(t)
-	d, err := openDestination(t.Context(), Env{URL: r.target.URL, Destination: prefix}, Receiving{}, func(string) {})
+	d, err := openDestination(t.Context(), Env{URL: r.broker.URL(), Destination: prefix}, Receiving{}, func(string) {})
 	require.NoError(t, err)
 	s := &trial{recorder: newRecorder(), destination: d}
 	require.NoError(t, s.awaitAll(t.Context(), time.Minute))

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// A Benchmark is every scenario with every subject, one after another, Repeat times. Target and
+// A Benchmark is every scenario with every subject, one after another, Repeat times. Broker and
 // Subjects are required.
 type Benchmark struct {
-	Target   Target
+	Broker   *rabbit.Broker
 	Subjects []Subject
 
 	// Size is how much is done. Scenarios are names of [Scenarios]; empty runs those of the Size.
@@ -34,17 +35,20 @@ type Benchmark struct {
 	Receiving   Receiving
 
 	Command  string      // for the report; must not hold credentials
-	Progress func(Event) // called from one goroutine at a time; may be nil
+	Progress func(Event) // may be nil
 }
 
-// Run measures. If ctx ends, it returns a report of what was done until then. The error is an
-// unknown scenario or an impossible range of delays.
-func (b Benchmark) Run(ctx context.Context) (*report.Report, error) {
-	scenarios, err := b.chosen()
-	if err != nil {
-		return nil, err
-	}
-	return runner{b, scenarios}.run(ctx), nil
+// An Event tells how far a benchmark is: that a run begins, and that it is over.
+type Event struct {
+	Step, Steps int         // the run's number, from 1
+	Name        string      // scenario, subject and type of queue
+	Done        *report.Run // the finished run, or nil
+	Skipped     string      // why this broker could not do the finished run, or ""
+}
+
+// Run measures. If ctx ends, it returns a report of what was done until then.
+func (b Benchmark) Run(ctx context.Context) *report.Report {
+	return runner{b, b.chosen()}.run(ctx)
 }
 
 type runner struct {
@@ -55,24 +59,18 @@ type runner struct {
 func (r runner) run(ctx context.Context) *report.Report {
 	out := r.newReport()
 	began := time.Now()
-	meter := newMeter(ctx, r.Target)
+	meter := newMeter(ctx, r.Broker)
 	out.Broker.Measured = meter.read().ok
 	out.Broker.IdleCPU = meter.idle * 100
-	send := r.Progress
-	if send == nil {
-		send = func(Event) {}
-	}
 	steps := r.steps()
 	for i, step := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		event := Event{
-			Step: i + 1, Steps: len(steps),
-			Scenario: step.scenario.about().Name, Subject: step.subject.plainName(), QueueType: step.subject.QueueType,
-		}
-		send(event)
-		run, left := r.measure(ctx, step, meter, func(t *trial) (stop func()) { return watch(t, event, send) })
+		event := Event{Step: i + 1, Steps: len(steps), Name: fmt.Sprintf("%s, %s, %s",
+			step.scenario.about().Name, step.subject.run().Name(), step.subject.QueueType)}
+		r.tell(event)
+		run, left := r.measure(ctx, step, meter)
 		if left != nil {
 			out.Leftovers = append(out.Leftovers, left.Error())
 		}
@@ -87,12 +85,18 @@ func (r runner) run(ctx context.Context) *report.Report {
 				out.Skipped = append(out.Skipped, skip)
 			}
 		}
-		event.Published, event.Arrived, event.Done, event.Skipped = int64(run.Published), int64(run.Delivered), &run.Run, run.skipped
-		send(event)
+		event.Done, event.Skipped = &run.Run, run.skipped
+		r.tell(event)
 	}
 	out.Partial = ctx.Err() != nil
 	out.Seconds = time.Since(began).Seconds()
 	return out
+}
+
+func (r runner) tell(e Event) {
+	if r.Progress != nil {
+		r.Progress(e)
+	}
 }
 
 func (r runner) newReport() *report.Report {
@@ -102,7 +106,7 @@ func (r runner) newReport() *report.Report {
 		Command:       r.Command,
 		Machine:       machine(),
 		Broker: report.Broker{
-			Product: r.Target.Product, Version: r.Target.Version, How: r.Target.How, Platform: r.Target.Platform,
+			Product: r.Broker.Product(), Version: r.Broker.Version(), How: r.Broker.How(), Platform: r.Broker.Platform(),
 		},
 		Runs: []report.Run{},
 	}
@@ -117,7 +121,7 @@ func (r runner) newReport() *report.Report {
 		var excluded []string
 		for _, subject := range r.Subjects {
 			if s.takes(subject) && !subject.in(about.Name) {
-				excluded = append(excluded, subject.plainName()+" ("+subject.QueueType+")")
+				excluded = append(excluded, subject.run().Name()+" ("+subject.QueueType+")")
 			}
 		}
 		if text := r.Receiving.String(); text != "" {
@@ -157,10 +161,8 @@ func (r runner) steps() []step {
 }
 
 // measure makes one run on fresh queues and removes them. left is what removing them failed with.
-func (r runner) measure(
-	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
-) (run result, left error) {
-	run, left, err := r.inTrial(ctx, step, m, watch)
+func (r runner) measure(ctx context.Context, step step, m meter) (run result, left error) {
+	run, left, err := r.inTrial(ctx, step, m)
 	run.Scenario, run.Repetition = step.scenario.about().Name, step.repetition
 	run.Backend, run.Variant, run.QueueType = step.subject.Backend, step.subject.Variant, step.subject.QueueType
 	run.Baseline, run.Undelayed = step.subject.Baseline, step.subject.Undelayed
@@ -173,13 +175,11 @@ func (r runner) measure(
 	return run, left
 }
 
-func (r runner) inTrial(
-	ctx context.Context, step step, m meter, watch func(*trial) (stop func()),
-) (run result, left, err error) {
-	if (step.scenario.fresh() || step.afresh) && r.Target.Restart != nil {
+func (r runner) inTrial(ctx context.Context, step step, m meter) (run result, left, err error) {
+	if (step.scenario.fresh() || step.afresh) && r.Broker.Owned() {
 		// A broker that is restarted forgets memory that it was once given, what it keeps of queues
 		// that are gone, and what went wrong in it. Its start goes on after it takes connections.
-		err := r.Target.Restart(ctx)
+		err := r.Broker.Restart(ctx)
 		if err == nil {
 			err = pace.Sleep(ctx, 2*time.Second)
 		}
@@ -192,15 +192,13 @@ func (r runner) inTrial(
 	delays := append(step.scenario.delays(), warmUpDelay)
 	slices.Sort(delays)
 	trial, err := openTrial(ctx, step.subject, Env{
-		URL: r.Target.URL, Prefix: prefix, Destination: prefix + "-due",
+		URL: r.Broker.URL(), Prefix: prefix, Destination: prefix + "-due",
 		Delays: slices.Compact(delays), Tick: tickOf(delays),
 	}, r.Receiving, m)
 	if err != nil {
 		return result{}, nil, err
 	}
 	defer func() { left = trial.close(ctx) }()
-	stop := watch(trial)
-	defer stop()
 	run, err = step.scenario.run(ctx, trial)
 	return run, nil, err
 }

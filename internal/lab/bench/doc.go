@@ -1,16 +1,10 @@
 // Package bench measures how a configuration delays messages: how late, how fast, at what cost to
 // the broker, and whether messages are lost, doubled or early.
 //
-// A [Benchmark] runs scenarios with each [Subject] on a [Target], and returns a report. A program
-// that measures a backend of its own gives a Subject with a function that opens it, beside
-// [Baselines] to compare with. Package report, below this one, writes the report as tables and
-// pages.
-//
-// Inside, data flows in one direction. A scenario publishes through a subject in a trial. The
-// trial's recorder keeps a sample of every message, and statistics over the raw samples make a run
-// of the report. Nothing is aggregated before that: every percentile is exact.
-//
-// # What is measured, and how
+// A [Benchmark] runs scenarios with each [Subject], and returns a report, which package report
+// writes as tables and pages. A scenario publishes through a subject in a trial. The trial's
+// recorder keeps a sample of every message, and statistics over the raw samples make a run of the
+// report. Nothing is aggregated before that: every percentile is exact.
 //
 //   - Publisher and consumer are one process with one monotonic clock, on separate connections.
 //   - Lateness is arrival minus the time the message was due. It was due one delay after the time

@@ -11,14 +11,21 @@ import (
 // about 10 ms, so a shorter look would be a guess.
 const idleWindow = 2 * time.Second
 
+// A measurable tells what a broker uses, as [rabbit.Broker] does. An error: it is not known.
+type measurable interface {
+	CPU() (time.Duration, error)
+	RSS() (int64, error)
+	Disk() (int64, error)
+}
+
 type meter struct {
-	target Target
+	broker measurable
 	idle   float64 // processor seconds per second while nothing happens
 }
 
 // newMeter watches the idle broker for idleWindow.
-func newMeter(ctx context.Context, target Target) meter {
-	m := meter{target: target}
+func newMeter(ctx context.Context, broker measurable) meter {
+	m := meter{broker: broker}
 	start := m.read()
 	if start.ok && pace.Sleep(ctx, idleWindow) == nil {
 		if end := m.read(); end.ok {
@@ -36,12 +43,16 @@ type reading struct {
 }
 
 func (m meter) read() reading {
-	r := reading{own: processCPU()}
-	if m.target.CPU != nil {
-		cpu, err := m.target.CPU()
-		r.at, r.cpu, r.ok = time.Now(), cpu, err == nil
-	}
-	return r
+	own := processCPU()
+	cpu, err := m.broker.CPU()
+	return reading{at: time.Now(), cpu: cpu, ok: err == nil, own: own}
+}
+
+// weigh reads the broker's memory and disk in bytes; 0 is not known.
+func (m meter) weigh() (memory, disk int64) {
+	memory, _ = m.broker.RSS()
+	disk, _ = m.broker.Disk()
+	return memory, disk
 }
 
 // share is how many cores were used until another reading.

@@ -12,11 +12,10 @@ import (
 func TestAMessageCostsWhatTheIdleBrokerDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share, used, since := 0.25, time.Duration(0), time.Now()
-		target := Target{CPU: func() (time.Duration, error) {
+		m := newMeter(t.Context(), &fake{cpu: func() time.Duration {
 			used, since = used+time.Duration(share*float64(time.Since(since))), time.Now()
-			return used, nil
-		}}
-		m := newMeter(t.Context(), target)
+			return used
+		}})
 		before := m.read()
 		share = 0.75
 		time.Sleep(4 * time.Second)

@@ -136,7 +136,8 @@ func lag(samples []sample) time.Duration {
 // summary is the run: what the best probe found, and what became of all messages.
 func (r topRate) summary(s *trial, tried []report.Probe) result {
 	run := result{samples: s.recorder.samples()}
-	run.Counts, run.BrokerRSS = count(run.samples), read(s.meter.target.Memory)
+	run.Counts = count(run.samples)
+	run.BrokerRSS, _ = s.meter.broker.RSS()
 	run.Hops = s.hops(run.samples)
 	r.settings(&run)
 	for _, m := range run.samples {

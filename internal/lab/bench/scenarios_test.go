@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,21 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
-// played runs a scenario against a Delayer without a broker, in the time of a synctest bubble. tune
-// may change the trial before.
-func played(t *testing.T, sc scenario, subject Subject, m *memory, tune func(*trial)) (run result, err error) {
+// played runs a scenario against a Delayer without a broker, in the time of a synctest bubble.
+func played(t *testing.T, sc scenario, subject Subject, m *memory) (run result, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &trial{
 			subject: subject, recorder: newRecorder(), delayer: m, destination: &destination{queue: "q"},
-			env: Env{Delays: append(sc.delays(), warmUpDelay)},
+			env: Env{Delays: append(sc.delays(), warmUpDelay)}, meter: meter{broker: &fake{}},
 		}
 		m.arrival = s.recorder.arrival
-		if tune != nil {
-			tune(s)
-		}
 		run, err = sc.run(t.Context(), s)
 		m.timers.Wait()
 	})
@@ -44,7 +42,7 @@ func TestTheShortOnesAreJudged(t *testing.T) {
 	}
 	blocked := hol{common: quickly(200), long: 5 * time.Second, short: time.Second}
 	blocked.rate, blocked.patience = 100, 2*time.Minute
-	run, err := played(t, blocked, Subject{}, &memory{fate: longLate}, nil)
+	run, err := played(t, blocked, Subject{}, &memory{fate: longLate})
 	require.NoError(t, err)
 	assert.Equal(t, 5*time.Second, run.samples[0].Delay, "the first must have something to block")
 	assert.Less(t, run.Lateness.Max, 100.0, "the long one does not count")
@@ -60,11 +58,11 @@ func TestOnlyAnOpenLoopShowsThatASubjectIsSlow(t *testing.T) {
 	open := accuracy{common: quickly(n), from: time.Second, to: time.Second, step: time.Second}
 	closed := cost{open}
 	open.rate = rate
-	run, err := played(t, open, Subject{}, slow(), nil)
+	run, err := played(t, open, Subject{}, slow())
 	require.NoError(t, err)
 	workers := time.Duration(quickly(n).concurrency)
 	assert.InDelta(t, milliseconds(n*takes/workers-n*time.Second/rate), run.Lateness.Max, 100)
-	run, err = played(t, closed, Subject{}, slow(), nil)
+	run, err = played(t, closed, Subject{}, slow())
 	require.NoError(t, err)
 	assert.Less(t, run.Lateness.Max, 1.0)
 	assert.InDelta(t, float64(workers)/takes.Seconds(), run.PublishPerS, 2)
@@ -75,10 +73,8 @@ func TestOnlyAnOpenLoopShowsThatASubjectIsSlow(t *testing.T) {
 // What one scenario does to a broker is not seen in the next.
 func TestEachScenarioBeginsAfresh(t *testing.T) {
 	b := Benchmark{Subjects: []Subject{{Backend: "a"}, {Backend: "b"}}, Scenarios: []string{"accuracy", "cost"}, Repeat: 2}
-	scenarios, err := b.chosen()
-	require.NoError(t, err)
 	var afresh []bool
-	for _, s := range (runner{b, scenarios}).steps() {
+	for _, s := range (runner{b, b.chosen()}).steps() {
 		afresh = append(afresh, s.afresh)
 	}
 	assert.Equal(t, []bool{false, false, true, false, true, false, true, false}, afresh, "the first has a broker that was just started")
@@ -92,9 +88,7 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 		return []time.Duration{d}
 	}
 	deep := depth{common: quickly(50), probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: 2 * time.Second}
-	run, err := played(t, deep, Subject{}, &memory{fate: never}, func(s *trial) {
-		s.meter.target = heavy()
-	})
+	run, err := played(t, deep, Subject{}, &memory{fate: never})
 	require.NoError(t, err)
 	assert.Equal(t, 50, run.Waiting)
 	assert.Equal(t, report.Counts{Published: 20, Delivered: 20}, run.Counts)
@@ -133,7 +127,7 @@ func TestTheWarmUpKeepsPromises(t *testing.T) {
 			return onTime(d)
 		}
 		later := accuracy{common: quickly(3), from: 2 * time.Second, to: 2 * time.Second, step: time.Second}
-		_, err := played(t, later, c.of, &memory{fate: fate}, nil)
+		_, err := played(t, later, c.of, &memory{fate: fate})
 		if c.want == "" {
 			require.NoError(t, err)
 		} else {
@@ -145,22 +139,27 @@ func TestTheWarmUpKeepsPromises(t *testing.T) {
 func TestABacklogThatArrivesIsEarly(t *testing.T) {
 	hasty := func(d time.Duration) []time.Duration { return []time.Duration{min(d, time.Second)} }
 	deep := depth{common: quickly(5), probes: 3, from: time.Second, to: time.Second, settle: time.Second}
-	run, err := played(t, deep, Subject{}, &memory{fate: hasty}, nil)
+	run, err := played(t, deep, Subject{}, &memory{fate: hasty})
 	require.NoError(t, err)
 	assert.Equal(t, 5, run.Early)
 	assert.Greater(t, run.EarlyByMS, 3.5e6)
 	assert.Contains(t, run.Problem(), "5 early")
 }
 
-// heavy is a broker that grows by 50,000 bytes of memory and 25,000 of disk from one look to the
-// next.
-func heavy() Target {
-	var memory, disk int64 = 1 << 20, 1 << 20
-	return Target{
-		Memory: func() (int64, error) { memory += 50_000; return memory, nil },
-		Disk:   func() (int64, error) { disk += 25_000; return disk, nil },
-	}
+// A fake broker grows by 50,000 bytes of memory and 25,000 of disk from one look to the next.
+type fake struct {
+	cpu          func() time.Duration // nil: not known
+	memory, disk int64
 }
+
+func (f *fake) CPU() (time.Duration, error) {
+	if f.cpu == nil {
+		return 0, errors.New("not known")
+	}
+	return f.cpu(), nil
+}
+func (f *fake) RSS() (int64, error)  { f.memory += 50_000; return 1<<20 + f.memory, nil }
+func (f *fake) Disk() (int64, error) { f.disk += 25_000; return 1<<20 + f.disk, nil }
 
 func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 	assert.Zero(t, growth(0, 100, 10), "unknown before")
@@ -171,7 +170,7 @@ func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 }
 
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	b := runner{Benchmark{Subjects: []Subject{
+	b := runner{Benchmark{Broker: &rabbit.Broker{}, Subjects: []Subject{
 		{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic", Scenarios: []string{"cost"}},
 	}}, []scenario{hol{}}}
 	assert.Len(t, b.steps(), 1)
@@ -192,7 +191,7 @@ func TestManyPrimersAreWaitedFor(t *testing.T) {
 	const longest = 20 * time.Second
 	began := func(delays int) time.Duration {
 		mixed := accuracy{common: quickly(1000), from: longest - time.Duration(delays-1)*time.Millisecond, to: longest, step: time.Millisecond}
-		run, err := played(t, mixed, Subject{Lazy: true}, &memory{fate: onTime}, nil)
+		run, err := played(t, mixed, Subject{Lazy: true}, &memory{fate: onTime})
 		require.NoError(t, err)
 		require.Len(t, run.samples, 1000, "primers are not among them")
 		return run.samples[0].Due() - run.samples[0].Delay
@@ -204,7 +203,7 @@ func TestManyPrimersAreWaitedFor(t *testing.T) {
 func TestDelaysOfAList(t *testing.T) {
 	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
 	listed := accuracy{common: quickly(50), of: list, step: time.Second}
-	run, err := played(t, listed, Subject{}, &memory{fate: onTime}, nil)
+	run, err := played(t, listed, Subject{}, &memory{fate: onTime})
 	require.NoError(t, err)
 	assert.InDelta(t, 1000, run.DelayMinMS, 0)
 	assert.InDelta(t, 90_000, run.DelayMaxMS, 0)

@@ -68,12 +68,9 @@ var ErrSkip = errors.New("skipped")
 // Name is what --backend calls the subject: backend and variant.
 func (s Subject) Name() string { return s.run().Subject() }
 
-// plainName is the subject in tables and progress.
-func (s Subject) plainName() string { return s.run().Name() }
+func (s Subject) run() report.Run { return report.Run{Backend: s.Backend, Variant: s.Variant} }
 
 // in says whether the subject is measured in a scenario.
 func (s Subject) in(scenario string) bool {
 	return s.Scenarios == nil || slices.Contains(s.Scenarios, scenario)
 }
-
-func (s Subject) run() report.Run { return report.Run{Backend: s.Backend, Variant: s.Variant} }

@@ -124,7 +124,7 @@ func (t *trial) finish(
 	run.Hops = t.hops(run.samples)
 	c.settings(&run)
 	run.BrokerCPU = t.meter.perMessage(t.started, ended, run.Published)
-	run.BrokerRSS = read(t.meter.target.Memory)
+	run.BrokerRSS, _ = t.meter.broker.RSS()
 	// To publish and receive a message, and to delay it if the subject works in this process.
 	run.ProcessCPU = (ended.own - t.started.own).Seconds() * 1e6 / float64(max(1, run.Published))
 	if published != nil {

@@ -111,33 +111,28 @@ func start(ctx context.Context, b *Broker, o Options) (*Broker, error) {
 	return b, nil
 }
 
-// startGiven returns the broker at AMQP_URL. It is used, and neither started nor stopped.
 func startGiven(ctx context.Context, o Options) (*Broker, error) {
-	at, err := parseGiven(os.Getenv(urlVariable))
+	address := os.Getenv(urlVariable)
+	if address == "" {
+		return nil, fmt.Errorf("rabbit: %s is not set (type: export %[1]s=amqp://guest:guest@localhost:5672/)", urlVariable)
+	}
+	b, err := At(ctx, address, urlVariable)
+	if err != nil {
+		return nil, fmt.Errorf("rabbit: %s: %w (start that broker, or unset %[1]s)", urlVariable, err)
+	}
+	o.Logf("using the broker at %s", b.at.Redacted())
+	return b, nil
+}
+
+// At returns the broker at an AMQP URL, if it answers. It is used, and neither started nor stopped.
+// how says where the URL came from. The error says what to do, and never contains the password.
+func At(ctx context.Context, address, how string) (*Broker, error) {
+	about, err := handshake(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	a, err := handshake(ctx, at.String())
-	if err != nil {
-		return nil, fmt.Errorf("rabbit: the broker at %s=%s does not answer: %w (start it, or unset %s)",
-			urlVariable, at.Redacted(), err, urlVariable)
-	}
-	o.Logf("using the broker at %s", at.Redacted())
-	return &Broker{at: at, how: urlVariable, about: a}, nil
-}
-
-// parseGiven never wraps the parser's error: that one quotes its input, and with it the password.
-func parseGiven(text string) (*url.URL, error) {
-	if text == "" {
-		return nil, fmt.Errorf("rabbit: %s is not set (type: export %s=amqp://guest:guest@localhost:5672/)",
-			urlVariable, urlVariable)
-	}
-	at, err := url.Parse(text)
-	if err != nil || at.Scheme != "amqp" && at.Scheme != "amqps" {
-		return nil, fmt.Errorf("rabbit: %s is not an AMQP URL; it looks like amqp://user:password@host:5672/vhost,"+
-			" with special characters of the password percent-encoded", urlVariable)
-	}
-	return at, nil
+	at, err := url.Parse(address)
+	return &Broker{at: at, how: how, about: about}, err
 }
 
 // about is what a broker says of itself in the AMQP handshake.

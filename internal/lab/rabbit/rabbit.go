@@ -81,9 +81,9 @@ const DefaultImage = "rabbitmq:4.0"
 var (
 	// ErrNone means that this machine has no broker and cannot start one.
 	ErrNone = errors.New("no RabbitMQ broker available")
-	// ErrNotOwned means that the broker at AMQP_URL was asked for something that is only done to
+	// ErrNotOwned means that a broker that was given was asked for something that is only done to
 	// our own.
-	ErrNotOwned = errors.New("the broker at AMQP_URL is not ours to stop, kill or measure")
+	ErrNotOwned = errors.New("a broker that was given is not ours to stop, kill or measure")
 )
 
 // A Broker is a RabbitMQ that answers. Its methods are safe for concurrent use.
