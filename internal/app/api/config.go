@@ -25,8 +25,6 @@ type Config struct {
 	Tokens string `yaml:"tokens"`
 	// Page says that there is a page for browsers at /. Without Tokens it only shows.
 	Page bool `yaml:"page"`
-	// Proxy says which proxy may name the users of the page.
-	Proxy tokens.Proxy `yaml:"proxy"`
 	// TLS has the files of the certificate. Without them there is no encryption.
 	TLS TLS `yaml:"tls"`
 	// MaxBody is how many bytes the body of a request has at most. Default: 1 MiB.
@@ -70,19 +68,12 @@ func (c Config) Check() error {
 		}
 		return nil
 	}
-	proxy, wrong := c.Proxy.Open()
 	host, _, err := net.SplitHostPort(c.Listen)
 	switch {
 	case err != nil:
 		return engine.ConfigError("serve.http.listen", err, "write a host and a port, such as 127.0.0.1:8080")
 	case c.Tokens == "" && !loopback(host):
 		return fail("tokens", "give a file of tokens, or listen at 127.0.0.1", "there is none, and everybody who reaches %s could publish", c.Listen)
-	case wrong != nil:
-		return wrong
-	case proxy != nil && !c.Page:
-		return fail("proxy", "write page: true, or leave it out", "there is no page, which it is for")
-	case proxy != nil && c.Tokens == "":
-		return fail("proxy", "give a file of tokens, which may say tokens: []", "there are no tokens, and everybody whom the proxy lets through could publish")
 	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
 		return fail("tls", "give both or none", "one of cert_file and key_file is missing")
 	case c.MaxBody <= 0 || c.MaxBody > mostBody:
@@ -109,20 +100,13 @@ func loopback(host string) bool {
 type Files struct {
 	tokens      *tokens.File // nil: everybody may do all
 	certificate *certificate // nil: no TLS
-	proxy       *tokens.Trusted
 }
-
-// Proxy is the one that may name the users of the page, or nil.
-func (f Files) Proxy() *tokens.Trusted { return f.proxy }
 
 // Tokens are the file of tokens, or nil.
 func (f Files) Tokens() *tokens.File { return f.tokens }
 
 // Open reads the files. Errors are ErrConfig.
 func (c Config) Open() (f Files, err error) {
-	if f.proxy, err = c.Proxy.Open(); err != nil {
-		return f, err
-	}
 	if c.Tokens != "" {
 		if f.tokens, err = tokens.Open(c.Tokens); err != nil {
 			return f, err

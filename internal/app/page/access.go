@@ -19,8 +19,6 @@ const (
 type visitor struct {
 	Name string // "" if nobody is asked for it
 	Act  bool   // has the right to act
-	// Proxied says that a proxy named the visitor, and that one cannot log out here.
-	Proxied bool
 
 	session string
 }
@@ -83,9 +81,6 @@ func (p *Page) visitor(r *http.Request) *visitor {
 	if p.Tokens == nil {
 		return &visitor{}
 	}
-	if v := p.proxied(r); v != nil {
-		return v
-	}
 	c, err := r.Cookie(p.cookie())
 	if err != nil {
 		return nil
@@ -98,23 +93,6 @@ func (p *Page) visitor(r *http.Request) *visitor {
 		return nil
 	}
 	return &visitor{Name: token.Name, Act: token.Has(tokens.Act), session: c.Value}
-}
-
-// proxied is whom a trusted proxy names, or nil.
-func (p *Page) proxied(r *http.Request) *visitor {
-	if p.Proxy == nil {
-		return nil
-	}
-	name, err := p.Proxy.User(r)
-	if err != nil {
-		p.unheard.Do(func() {
-			p.Log.Warn("a header with a user's name is not believed; further ones are not logged", "from", r.RemoteAddr, "error", err)
-		})
-	}
-	if name == "" {
-		return nil
-	}
-	return &visitor{Name: name, Act: p.Proxy.Act(name), Proxied: true}
 }
 
 // with lets those in who have a right. A request that changes something must come from the page

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -30,8 +29,7 @@ type Parts struct {
 	Rates   *Rates
 	Tickets *Tickets // nil: messages have none
 	Retries *Retries
-	Tokens  *tokens.File    // nil: whoever reaches the page may look, and nobody may act
-	Proxy   *tokens.Trusted // may name users; nil: there is none
+	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
 	// Encrypted says that browsers come by TLS.
 	Encrypted bool
 	Log       *slog.Logger
@@ -63,7 +61,6 @@ type Page struct {
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
 	began    time.Time     // when this process did
-	unheard  sync.Once     // a header that is not believed is logged once
 	failed   pace.Warnings // logins
 }
 

@@ -157,7 +157,6 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 			}
 			defer shown.Close()
 			shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens()
-			shown.Proxy = files.Proxy()
 			shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", running.Log
 			parts.Page = page.New(shown)
 		}
