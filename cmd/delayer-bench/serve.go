@@ -50,12 +50,9 @@ func (c candidate) openServe(ctx context.Context, env bench.Env) (delayer.Delaye
 		return nil, err
 	}
 	const usual = 500 // the default of delayer serve
-	s.runner, err = entry.Open(ctx, entry.Config{Settings: settings, Delayer: s.backend, Prefetch: usual})
-	if err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
 	spec := front(env)
-	if err := s.runner.Add(ctx, []entry.Spec{spec}); err != nil {
+	s.runner, err = entry.Open(ctx, entry.Config{Settings: settings, Delayer: s.backend, Prefetch: usual, Entries: []entry.Spec{spec}})
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	running, stop := context.WithCancel(context.Background())

@@ -97,7 +97,7 @@ serve:
 	ticket := publishByHTTP(t, base, queue)
 	p.do(chromedp.WaitVisible(".panel rect")) // the script has replaced the picture
 	p.says("1 next hour, by minute")
-	p.open(base+"/page/waiting", "1 message in 1 of 128 queues")
+	p.open(base+"/page/waiting", "1 message. The controller that leads counts them")
 	p.do(chromedp.SendKeys("#ticket", ticket), chromedp.Click(".find button"), chromedp.WaitVisible(".whole"))
 	p.says("You may look, but not cancel or postpone")
 	p.do(chromedp.Click(".who button"), chromedp.WaitVisible("#token"))

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -219,44 +217,6 @@ func TestServe_Deaths(t *testing.T) {
 		require.Equal(t, []any{int64(1), int64(1), int64(1), int64(1), int64(1)}, counts)
 		require.Contains(t, s.logged(), "begins x-death anew")
 	}
-	require.Equal(t, exitOK, s.stop())
-}
-
-// TestServe_Rereads: SIGHUP adds and takes away exchanges. A file that cannot be served changes
-// nothing. It runs beside no other test: the signal reaches all that is served in this process.
-func TestServe_Rereads(t *testing.T) {
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	head := "url: " + url + "\nprefix: " + prefix + "\nserve:\n  exchanges:\n"
-	path := configFile(t, head+"    - {name: a, to: a.delivery}\n")
-	s := serve(t, "serve", "--config", path)
-	ch := channel(t, url)
-	readers := func(exchange string) int {
-		q, err := ch.QueueDeclarePassive(prefix+".serve.queue."+exchange, true, false, false, false, nil)
-		if err != nil { // not there yet; that closed the channel
-			ch = channel(t, url)
-		}
-		return q.Consumers
-	}
-	require.Eventually(t, func() bool { return readers("a") == 1 }, time.Minute, 20*time.Millisecond)
-	hangUp := func(text string) {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		self, err := os.FindProcess(os.Getpid())
-		require.NoError(t, err)
-		require.NoError(t, self.Signal(syscall.SIGHUP))
-	}
-	hangUp(head + "    - {name: a, to: elsewhere}\n    - {name: b, to: b.delivery}\n") // a has another destination
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "all is served as before") }, time.Minute, 20*time.Millisecond)
-	hangUp("serve: [")
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "want YAML or JSON") }, time.Minute, 20*time.Millisecond)
-	assert.Zero(t, readers("b"))
-	assert.Equal(t, 1, readers("a"))
-	hangUp(head + "    - {name: b, to: b.delivery}\n")
-	require.Eventually(t, func() bool { return readers("b") == 1 && readers("a") == 0 }, time.Minute, 20*time.Millisecond)
-
-	in := consume(t, ch, "queue")
-	require.NoError(t, ch.QueueBind("queue", "#", "b.delivery", false, nil))
-	require.NoError(t, ch.Publish("b", "key", true, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": 1}, Body: []byte("later")}))
-	require.Equal(t, "later", string((<-in).Body))
 	require.Equal(t, exitOK, s.stop())
 }
 

@@ -76,7 +76,7 @@ func New(cfg Config, files Files, p Parts) *API {
 
 // page answers a browser. Without tokens only this machine may ask: see here.
 func (a *API) page(w http.ResponseWriter, r *http.Request) {
-	if a.files.tokens == nil && !here(r.Host) {
+	if a.files.Tokens == nil && !here(r.Host) {
 		write(w, forbidden.problemf("another name of this machine: without tokens only requests to localhost are answered"))
 		return
 	}
@@ -196,13 +196,13 @@ func (a *API) enter(ctx huma.Context, next func(huma.Context)) {
 // admit knows a request by its token. Without a file of tokens everybody on this machine may do
 // all, but not a page that a browser shows there.
 func (a *API) admit(r *http.Request, op *huma.Operation) (*tokens.Token, *Problem) {
-	if a.files.tokens == nil {
+	if a.files.Tokens == nil {
 		if err := http.NewCrossOriginProtection().Check(r); err != nil || !here(r.Host) {
 			return nil, forbidden.problemf("a page of another site, or another name of this machine: without tokens only requests to localhost are answered")
 		}
 		return tokens.Anybody(), nil
 	}
-	token := a.files.tokens.Bearer(r.Header.Get("Authorization"))
+	token := a.files.Tokens.Bearer(r.Header.Get("Authorization"))
 	if token == nil {
 		return nil, unauthorized.problemf("write the header Authorization: Bearer and a token that is valid here")
 	}

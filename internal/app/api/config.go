@@ -1,13 +1,10 @@
 package api
 
 import (
-	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -36,6 +33,7 @@ type Config struct {
 	Timeout time.Duration `yaml:"timeout"`
 
 	bodyWithin time.Duration // how long the body of a request may take to come
+	rereads    time.Duration // how often files are read again
 }
 
 // TLS names files in PEM. They are read again when they change.
@@ -47,7 +45,7 @@ type TLS struct {
 // DefaultConfig is a configuration without an address.
 func DefaultConfig() Config {
 	return Config{
-		MaxBody: 1 << 20, MaxConnections: 500, Timeout: 10 * time.Second, bodyWithin: 10 * time.Second,
+		MaxBody: 1 << 20, MaxConnections: 500, Timeout: 10 * time.Second, bodyWithin: 10 * time.Second, rereads: 5 * time.Second,
 	}
 }
 
@@ -95,64 +93,41 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Files are what a Config names. They are read before anything is served, and again when they
-// change.
+// Files are what a Config names. They are read before anything is served, and then again and again.
 type Files struct {
-	tokens      *tokens.File // nil: everybody may do all
+	Tokens      *tokens.File // nil: everybody may do all
 	certificate *certificate // nil: no TLS
 }
-
-// Tokens are the file of tokens, or nil.
-func (f Files) Tokens() *tokens.File { return f.tokens }
 
 // Open reads the files. Errors are ErrConfig.
 func (c Config) Open() (f Files, err error) {
 	if c.Tokens != "" {
-		if f.tokens, err = tokens.Open(c.Tokens); err != nil {
+		if f.Tokens, err = tokens.Open(c.Tokens); err != nil {
 			return f, err
 		}
 	}
 	if c.TLS.CertFile != "" {
 		f.certificate = &certificate{files: c.TLS}
-		_, err = f.certificate.read()
+		err = f.certificate.read()
 	}
 	return f, err
 }
 
 type certificate struct {
-	files     TLS
-	current   atomic.Pointer[tls.Certificate]
-	cert, key []byte // as they were last read, with or without success; for read alone
+	files   TLS
+	current atomic.Pointer[tls.Certificate]
 }
 
-// read reads it again, and reports whether it is another one. It is for one goroutine.
-func (c *certificate) read() (changed bool, err error) {
-	const hint = "give a certificate and its key in PEM"
-	cert, err := os.ReadFile(c.files.CertFile)
+// read reads it again. After an error the one from before stays.
+func (c *certificate) read() error {
+	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
-		return false, engine.ConfigError("serve.http.tls", err, hint)
-	}
-	key, err := os.ReadFile(c.files.KeyFile)
-	if err != nil {
-		return false, engine.ConfigError("serve.http.tls", err, hint)
-	}
-	if c.cert != nil && bytes.Equal(cert, c.cert) && bytes.Equal(key, c.key) {
-		return false, nil
-	}
-	c.cert, c.key = cert, key
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return false, engine.ConfigError("serve.http.tls", err, hint)
+		return engine.ConfigError("serve.http.tls", err, "give a certificate and its key in PEM")
 	}
 	c.current.Store(&pair)
-	return true, nil
+	return nil
 }
 
-var errNoCertificate = errors.New("no certificate")
-
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if pair := c.current.Load(); pair != nil {
-		return pair, nil
-	}
-	return nil, errNoCertificate
+	return c.current.Load(), nil
 }

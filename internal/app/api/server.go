@@ -3,13 +3,12 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"syscall"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -21,7 +20,6 @@ const (
 	headersWithin = 5 * time.Second
 	idleFor       = 2 * time.Minute
 	mostHeader    = 32 << 10
-	lookEvery     = 5 * time.Second // at the files, whether they have changed
 	drainWithin   = 15 * time.Second
 )
 
@@ -57,9 +55,10 @@ func (a *API) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- serve(listener) }()
 	watching, stop := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() { defer close(watched); a.watch(watching) }()
-	defer func() { stop(); <-watched }()
+	var watched sync.WaitGroup
+	watched.Go(func() { a.watch(watching) })
+	defer watched.Wait()
+	defer stop()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("the HTTP API: %w", err)
@@ -79,42 +78,26 @@ func (a *API) greet(at net.Addr) {
 	a.Log.Info("the HTTP API is served", "http", at.String(), "tls", a.files.certificate != nil)
 	host, _, _ := net.SplitHostPort(a.cfg.Listen)
 	switch {
-	case a.files.tokens == nil:
+	case a.files.Tokens == nil:
 		a.Log.Warn("there is no file of tokens: every user of this machine may publish to every exchange and queue")
 	case a.files.certificate == nil && !loopback(host):
 		a.Log.Warn("tokens come unencrypted: give serve.http.tls, unless something in front of this process encrypts")
 	}
 }
 
-// watch reads the files again when they have changed: every few seconds, and at once after SIGHUP.
-// What was read before stays valid where that fails.
+// watch reads the files again, every few seconds. What was read before stays valid where that fails.
 func (a *API) watch(ctx context.Context) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	every := time.NewTicker(lookEvery)
-	defer every.Stop()
-	files := map[string]func() (changed bool, err error){}
-	if a.files.tokens != nil {
-		files["tokens"] = a.files.tokens.Read
-	}
-	if a.files.certificate != nil {
-		files["certificate"] = a.files.certificate.read
-	}
 	var warnings pace.Warnings
-	for {
-		for what, read := range files {
-			if changed, err := read(); err != nil {
-				warnings.Warn(a.Log, "a file cannot be read again; what it said before is valid", "what", what, "error", err)
-			} else if changed {
-				a.Log.Info("a file has changed, and was read", "what", what)
-			}
+	for pace.Sleep(ctx, a.cfg.rereads) == nil {
+		var failed []error
+		if a.files.Tokens != nil {
+			failed = append(failed, a.files.Tokens.Read())
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		case <-hangup:
+		if a.files.certificate != nil {
+			failed = append(failed, a.files.certificate.read())
+		}
+		if err := errors.Join(failed...); err != nil {
+			warnings.Warn(a.Log, "a file cannot be read again; what it said before is valid", "error", err)
 		}
 	}
 }

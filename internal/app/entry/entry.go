@@ -36,7 +36,7 @@ type Config struct {
 	Delayer  delayer.Delayer // of the same broker; the caller closes it
 	Prefetch int             // how many messages of an entry are under way at a time
 	Reserved []string        // exchanges of the Delayer, whatever their names begin with
-	Entries  int             // for how many the broker's limits must leave room
+	Entries  []Spec
 
 	// Passed is called for each message that was passed on, unless it is nil. exchange is the
 	// entry, action at_once, delayed, delayed_to_come_back, parked or dropped, and took the time from when
@@ -64,9 +64,14 @@ type Runner struct {
 	served    []*forwarder
 }
 
-// Open connects. Its errors are those of package delayer.
+// Open connects, unless there are no entries, and declares what they need. An exchange that is still
+// the plugin's stays as it is, with a warning: nothing is published to its entry before `delayer
+// migrate switch`. Errors are those of package delayer.
 func Open(ctx context.Context, cfg Config) (*Runner, error) {
 	r := &Runner{cfg: cfg, log: cfg.Settings.BrokerOptions("").Slog()}
+	if len(cfg.Entries) == 0 {
+		return r, nil
+	}
 	if err := r.open(ctx); err != nil {
 		r.Close()
 		return nil, err
@@ -76,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Runner, error) {
 
 func (r *Runner) open(ctx context.Context) error {
 	reading := r.cfg.Settings.BrokerOptions("entry")
-	reading.AnyHeaders, reading.Channels = true, queues*r.cfg.Entries
+	reading.AnyHeaders, reading.Channels = true, queues*len(r.cfg.Entries)
 	var err error
 	if r.in, err = broker.Dial(ctx, reading.Opening(reading.Channels)); err != nil {
 		return err
@@ -91,33 +96,29 @@ func (r *Runner) open(ctx context.Context) error {
 		return err
 	}
 	r.publisher = broker.NewPublisher("", func() {}, out)
-	return nil
-}
-
-// Control declares and asks.
-func (r *Runner) Control() *broker.Control { return r.control }
-
-// Add has entries served by Run, and is called once. What they need is declared. An exchange that
-// is still the plugin's stays as it is, with a warning: nothing is published to its entry before
-// `delayer migrate switch`.
-func (r *Runner) Add(ctx context.Context, specs []Spec) error {
-	for _, s := range specs {
+	for _, s := range r.cfg.Entries {
 		if err := r.refuseCircle(ctx, s.To); err != nil {
 			return err
 		}
 		if err := r.declare(ctx, s); err != nil {
 			return err
 		}
-		r.served = append(r.served, r.forwarder(s, specs))
+		r.served = append(r.served, r.forwarder(s))
 	}
 	return nil
 }
 
-func (r *Runner) forwarder(s Spec, all []Spec) *forwarder {
-	prefix, conn := r.cfg.Settings.Prefix, r.control.Conn()
+// Control declares and asks.
+func (r *Runner) Control() *broker.Control { return r.control }
+
+func (r *Runner) forwarder(s Spec) *forwarder {
+	prefix, conn, refused := r.cfg.Settings.Prefix, r.control.Conn(), slices.Clone(r.cfg.Reserved)
+	for _, entry := range r.cfg.Entries {
+		refused = append(refused, entry.Name)
+	}
 	return &forwarder{
 		rules: rules{
-			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, slices.Concat(r.cfg.Reserved, namesOf(all))), limits: r.cfg.Delayer.Limits(),
+			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, refused), limits: r.cfg.Delayer.Limits(),
 			user: conn.User(), prefix: prefix, recounts: conn.From(4, 0),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
@@ -154,13 +155,6 @@ func (r *Runner) declare(ctx context.Context, s Spec) error {
 		return err
 	}
 	return r.declareTarget(ctx, s)
-}
-
-func namesOf(specs []Spec) (names []string) {
-	for _, s := range specs {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // refuseCircle refuses a destination that is an entry of another process.
@@ -201,7 +195,6 @@ func (r *Runner) Run(ctx context.Context) {
 		}
 	}
 	running.Wait()
-	r.log.Info("stopped; what was not passed on is back in the broker")
 }
 
 // Ready returns an error that names an entry whose queues are not all consumed.

@@ -284,12 +284,10 @@ func TestAccess_TokenGone(t *testing.T) {
 	w.Tokens = file
 	w.login("a")
 	write("tokens: [{name: alice, sha256: " + hashOf("a") + ", rights: [view]}]")
-	_, err = file.Read()
-	require.NoError(t, err)
+	require.NoError(t, file.Read())
 	assert.Contains(t, w.body("/"), "alice, read only")
 	write("tokens: [{name: bob, sha256: " + hashOf("b") + ", rights: [view]}]")
-	_, err = file.Read()
-	require.NoError(t, err)
+	require.NoError(t, file.Read())
 	assert.Equal(t, http.StatusSeeOther, w.ask(http.MethodGet, "/", nil).Code)
 }
 

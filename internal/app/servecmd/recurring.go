@@ -3,6 +3,7 @@ package servecmd
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 	_ "time/tzdata" // an image may have no time zones
 
@@ -27,20 +28,20 @@ type recurringMessage struct {
 	Removed     bool           `yaml:"removed"`
 }
 
-// scheduler returns what schedules messages, or nil if there is none.
-func (e *entries) scheduler(messages []recurringMessage) (*recurring.Scheduler, error) {
+// newScheduler returns what schedules messages through a Delayer with a prefix, or nil if there is
+// none.
+func newScheduler(by delayer.Delayer, prefix string, log *slog.Logger, messages []recurringMessage) (*recurring.Scheduler, error) {
 	if len(messages) == 0 {
 		return nil, nil
 	}
-	cfg := recurring.Config{Logger: e.log}
+	cfg := recurring.Config{Logger: log}
 	for _, m := range messages {
 		zone, err := time.LoadLocation(m.Zone)
-		owner := e.cfg.Settings.Prefix
 		switch {
 		case err != nil:
 		case zone == time.Local:
 			err = errors.New("Local differs between machines")
-		case entry.Owns(owner, m.Exchange), m.Exchange == "" && entry.Owns(owner, m.Key):
+		case entry.Owns(prefix, m.Exchange), m.Exchange == "" && entry.Owns(prefix, m.Key):
 			err = errors.New("its destination belongs to the Delayer")
 		}
 		if err != nil {
@@ -53,5 +54,5 @@ func (e *entries) scheduler(messages []recurringMessage) (*recurring.Scheduler, 
 			}},
 		})
 	}
-	return recurring.New(e.cfg.Delayer, cfg)
+	return recurring.New(by, cfg)
 }

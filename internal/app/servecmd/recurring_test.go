@@ -3,22 +3,17 @@ package servecmd
 import (
 	"context"
 	"log/slog"
-	"os"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/delayertest"
-	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 func TestRecurring_Config(t *testing.T) {
-	e := entries{cfg: entry.Config{Delayer: delayertest.New(delayertest.Config{}), Settings: engine.Settings{Options: delayer.Options{Prefix: "delayer"}}}}
+	d := delayertest.New(delayertest.Config{})
 	const good = `{name: nightly, cron: "30 2 * * *", zone: Europe/Berlin, exchange: reports, key: nightly,
 		body: '{"all": true}', content_type: application/json, headers: {tenant: 7, test: true, tags: [a, b]}}`
 	for text, want := range map[string]string{
@@ -36,7 +31,7 @@ func TestRecurring_Config(t *testing.T) {
 		cfg, err := parseConfig([]byte("serve: {recurring: [" + text + "]}"))
 		if err == nil {
 			require.False(t, cfg.nothing())
-			_, err = e.scheduler(cfg.Recurring)
+			_, err = newScheduler(d, "delayer", nil, cfg.Recurring)
 		}
 		if want == "" {
 			require.NoError(t, err, text)
@@ -47,50 +42,36 @@ func TestRecurring_Config(t *testing.T) {
 	}
 }
 
-// TestRecurring_Read: messages are scheduled, and as the file says once it is read again.
-func TestRecurring_Read(t *testing.T) {
+// TestRecurring_Scheduled: messages are scheduled, and cancelled, as the file says.
+func TestRecurring_Scheduled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := delayertest.New(delayertest.Config{Timers: true})
-		text := `serve: {recurring: [{name: n, cron: "0 * * * *", key: q, body: b}]}`
-		read := func() (cfg backend.Config, serves config, err error) {
-			serves, err = parseConfig([]byte(text))
-			return cfg, serves, err
+		schedule := func(message string) {
+			cfg, err := parseConfig([]byte("serve: {recurring: [" + message + "]}"))
+			require.NoError(t, err)
+			s, err := newScheduler(d, "delayer", slog.New(slog.DiscardHandler), cfg.Recurring)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); s.Run(ctx) }()
+			synctest.Wait()
+			cancel()
+			<-ended
 		}
-		_, serves, err := read()
-		require.NoError(t, err)
-		e := entries{read: read, cfg: entry.Config{Delayer: d}, log: slog.New(slog.DiscardHandler)}
-		ctx, cancel := context.WithCancel(t.Context())
-		first, err := e.open(ctx, serves)
-		require.NoError(t, err)
-		reread, ended := make(chan os.Signal), make(chan struct{})
-		go func() {
-			defer close(ended)
-			e.run(ctx, first, reread)
-		}()
-		synctest.Wait()
-		require.NoError(t, e.ready())
+		schedule(`{name: n, cron: "0 * * * *", key: q, body: b}`)
 		require.Len(t, d.Waiting(), 1)
 		require.Equal(t, "n@2000-01-01T01:00Z", d.Waiting()[0].ID)
-
-		text = `serve: {recurring: [{name: n, cron: "0 * * * *", zone: Nowhere, key: q}]}`
-		reread <- syscall.SIGHUP
-		synctest.Wait()
-		require.Len(t, d.Waiting(), 1, "the file cannot be served")
-		text = `serve: {recurring: [{name: n, cron: "0 * * * *", key: q, removed: true}]}`
-		reread <- syscall.SIGHUP
-		synctest.Wait()
+		schedule(`{name: n, cron: "0 * * * *", key: q, removed: true}`)
 		require.Empty(t, d.Waiting())
-		cancel()
-		<-ended
 	})
 }
 
 func TestRecurring_Backend(t *testing.T) {
 	limits := delayertest.DefaultLimits()
 	limits.CancelBefore = 0
-	e := entries{cfg: entry.Config{Delayer: delayertest.New(delayertest.Config{Limits: limits})}}
-	_, err := e.scheduler([]recurringMessage{{Name: "n", Cron: "* * * * *", Key: "q"}})
+	d := delayertest.New(delayertest.Config{Limits: limits})
+	_, err := newScheduler(d, "delayer", nil, []recurringMessage{{Name: "n", Cron: "* * * * *", Key: "q"}})
 	require.ErrorContains(t, err, "the Delayer has no tickets (use backend controller with wheel slots, its default)")
-	_, err = e.scheduler(nil)
+	_, err = newScheduler(d, "delayer", nil, nil)
 	require.NoError(t, err)
 }

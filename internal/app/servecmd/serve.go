@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
-	"os"
-	"os/signal"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,9 +23,14 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/migration/inventory"
+	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/page"
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/internal/lib/strict"
 )
 
@@ -65,7 +70,11 @@ var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is noth
 
 // Run serves until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
-	cfg, serves, err := c.read()
+	cfg, text, err := c.Read()
+	if err != nil {
+		return err
+	}
+	serves, err := parseConfig(text)
 	if err != nil {
 		return err
 	}
@@ -75,9 +84,6 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	if cfg.Backend != controller.Name && serves.nothing() {
 		return errNothing
 	}
-	reread := make(chan os.Signal, 1)
-	signal.Notify(reread, syscall.SIGHUP) // which ends nothing, also where nothing is read again
-	defer signal.Stop(reread)
 	running, err := c.Start(ctx, s.Err)
 	if err != nil {
 		return err
@@ -92,18 +98,19 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 		running.Log.Info("the controller has stopped; the messages that it held are back in the broker")
 		return nil
 	}
-	return c.serve(ctx, cfg, serves, running, reread)
+	return serve(ctx, cfg, serves, running)
 }
 
 // serve passes on what is published to exchanges and by HTTP. With backend controller it also turns
 // the wheel.
-func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service, reread <-chan os.Signal) error {
+func serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service) error {
 	cfg.Controller.Run = delayer.On // services that publish leave that to this process
+	log := running.Log
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {
 		return err
 	}
-	objects, err := backend.Topology(cfg)
+	plan, err := backend.Topology(cfg)
 	if err != nil {
 		return err
 	}
@@ -111,69 +118,106 @@ func (c *Serve) serve(ctx context.Context, cfg backend.Config, serves config, ru
 	if err != nil {
 		return err
 	}
-	times, passed := service.NewEntryTimes()
+	var managed *management.Client // nil: there is no management API
+	var vhost string
+	if settings.Management != "" {
+		if managed, vhost, err = settings.API(); err != nil {
+			return err
+		}
+	}
+	if at := slices.IndexFunc(serves.Exchanges, func(s entry.Spec) bool { return s.MoveBindings }); at >= 0 && managed == nil {
+		return engine.ConfigError("serve.exchanges", fmt.Errorf("move_bindings of %q needs the management API", serves.Exchanges[at].Name),
+			"write management: http://user:password@host:15672, or leave out move_bindings")
+	}
 	rates := page.NewRates()
 	if serves.HTTP.Page {
 		rates.Watch(&cfg)
 	}
-	e := &entries{read: c.read, cfg: entry.Config{Settings: settings, Passed: passed}, log: running.Log}
-	e.begin = func(exchange string) { times.WithLabelValues(exchange, "dropped") } // Prometheus sees no increase of what appears with 1
-	for _, x := range objects.AllExchanges() {
-		e.cfg.Reserved = append(e.cfg.Reserved, x.Name)
-	}
-	running.Ready(e.ready)
-	running.Log.Info("connecting, and declaring what is missing")
+	running.Ready(func() error { return errors.New("exchanges are not served yet") })
+	log.Info("connecting, and declaring what is missing")
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer d.Close() //nolint:errcheck // what is not confirmed is still in the queue of its entry
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	e.cfg.Delayer = d
-	first, err := e.open(ctx, serves)
+	scheduler, err := newScheduler(d, settings.Prefix, log, serves.Recurring)
 	if err != nil {
 		return err
 	}
-	running.Register(func() prometheus.Collector { return times })
-	running.Register(func() prometheus.Collector { return service.NewEntryGauges(ctx, running.Log, e.depths) })
+	times, passed := service.NewEntryTimes()
+	passes := entry.Config{Settings: settings, Delayer: d, Prefetch: serves.Prefetch, Entries: serves.Exchanges, Passed: passed}
+	for _, x := range plan.AllExchanges() {
+		passes.Reserved = append(passes.Reserved, x.Name)
+	}
+	runner, err := entry.Open(ctx, passes)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	ctx, stop := context.WithCancel(ctx)
 	var passing sync.WaitGroup
-	if settings.Management != "" {
-		client, vhost, err := settings.API()
+	defer passing.Wait()
+	defer stop()
+	for _, spec := range serves.Exchanges {
+		times.WithLabelValues(spec.Name, "dropped") // Prometheus sees no increase of what appears with 1
+		log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
+		if spec.MoveBindings {
+			m := &rebind.Mover{Spec: spec, Prefix: settings.Prefix, API: inventory.New(managed, vhost), Control: runner.Control(), Log: log}
+			passing.Go(func() { m.Run(ctx) })
+		}
+	}
+	running.Register(func() prometheus.Collector { return times })
+	running.Register(func() prometheus.Collector { return service.NewEntryGauges(ctx, log, runner.Depths) })
+	running.Ready(runner.Ready)
+	switch {
+	case managed != nil:
+		passing.Go(func() { watch(ctx, log, managed, vhost, settings.Prefix) })
+	case len(serves.Exchanges) > 0: // AMQP does not show bindings
+		log.Info("it is not known whether bindings go around delayer serve: give management")
+	}
+	if scheduler != nil {
+		passing.Go(func() { scheduler.Run(ctx) })
+	}
+	passing.Go(func() { runner.Run(ctx) })
+	if serves.HTTP.Listen == "" {
+		passing.Wait()
+		return nil
+	}
+	answers, answered := service.NewHTTPTimes()
+	running.Register(func() prometheus.Collector { return answers })
+	parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: log}
+	if serves.HTTP.Page {
+		shown, err := page.Open(cfg, runner.Depths)
 		if err != nil {
 			return err
 		}
-		passing.Go(func() { e.watch(ctx, client, vhost) })
+		defer shown.Close()
+		shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens
+		shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", log
+		parts.Page = page.New(shown)
 	}
-	passing.Go(func() { e.run(ctx, first, reread) })
-	if serves.HTTP.Listen != "" {
-		times, answered := service.NewHTTPTimes()
-		running.Register(func() prometheus.Collector { return times })
-		parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: running.Log}
-		if serves.HTTP.Page {
-			shown, err := page.Open(cfg, e.depths)
-			if err != nil {
-				return err
-			}
-			defer shown.Close()
-			shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens()
-			shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", running.Log
-			parts.Page = page.New(shown)
-		}
-		err = api.New(serves.HTTP, files, parts).Serve(ctx)
-		stop() // if it could not serve, nothing goes on
-	}
-	passing.Wait()
-	return err
+	return api.New(serves.HTTP, files, parts).Serve(ctx)
 }
 
-// read reads the configuration; without a file there is no section serve.
-func (c *Serve) read() (cfg backend.Config, serves config, err error) {
-	cfg, text, err := c.Read()
-	if err == nil {
-		serves, err = parseConfig(text)
+// lookEvery is how often the bindings of what is served are looked at.
+const lookEvery = time.Minute
+
+// watch warns of bindings that go around what is served, until ctx ends.
+func watch(ctx context.Context, log *slog.Logger, api *management.Client, vhost, prefix string) {
+	for {
+		asking, cancel := context.WithTimeout(ctx, lookEvery)
+		around, err := objects.Around(asking, api, vhost, prefix)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Warn("it is not known whether bindings go around delayer serve", "error", err)
+		case len(around) > 0:
+			log.Warn("bindings go around delayer serve", "bindings", objects.Summary(around))
+		}
+		_ = pace.Sleep(ctx, lookEvery)
 	}
-	return cfg, serves, err
 }
 
 func parseConfig(text []byte) (config, error) {

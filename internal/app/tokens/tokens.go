@@ -4,7 +4,6 @@
 package tokens
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -134,35 +133,25 @@ func (w written) token() (*Token, error) {
 type File struct {
 	path string
 	list atomic.Pointer[[]*Token]
-	text []byte // as it was last read, with or without success; for Read alone
 }
 
 // Open reads a file.
 func Open(path string) (*File, error) {
 	f := &File{path: path}
-	if _, err := f.Read(); err != nil {
-		return nil, err
-	}
-	return f, nil
+	return f, f.Read()
 }
 
-// Read reads the file again, and reports whether there are other tokens now. After an error those
-// from before are still valid. It is for one goroutine.
-func (f *File) Read() (changed bool, err error) {
+// Read reads the file again. After an error the tokens from before are still valid.
+func (f *File) Read() error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
-		return false, engine.ConfigError("serve.http.tokens", err, "give a file that this process may read")
+		return engine.ConfigError("serve.http.tokens", err, "give a file that this process may read")
 	}
-	if f.text != nil && bytes.Equal(text, f.text) {
-		return false, nil
-	}
-	f.text = text
 	list, err := Parse(text)
-	if err != nil {
-		return false, err
+	if err == nil {
+		f.list.Store(&list)
 	}
-	f.list.Store(&list)
-	return true, nil
+	return err
 }
 
 // Bearer returns the token of an Authorization header, or nil. Every hash is compared in full, so

@@ -40,9 +40,8 @@ func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
 	if change != nil {
 		change(&spec)
 	}
-	c, err := entry.Open(r.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100})
+	c, err := entry.Open(r.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100, Entries: []entry.Spec{spec}})
 	require.NoError(r, err)
-	require.NoError(r, c.Add(r.Context(), []entry.Spec{spec}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
