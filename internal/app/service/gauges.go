@@ -35,7 +35,8 @@ type Gauges struct {
 	last []prometheus.Metric
 }
 
-func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) ([]prometheus.Metric, error), descs ...*prometheus.Desc) *Gauges {
+// newGauges asks until Close, and then calls end unless it is nil.
+func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) ([]prometheus.Metric, error), end func(), descs ...*prometheus.Desc) *Gauges {
 	ctx, stop := context.WithCancel(ctx)
 	g := &Gauges{descs: descs, stop: stop, done: make(chan struct{})}
 	go func() {
@@ -58,6 +59,9 @@ func newGauges(ctx context.Context, log *slog.Logger, ask func(context.Context) 
 			g.last = all
 			g.mu.Unlock()
 			_ = pace.Sleep(ctx, pause)
+		}
+		if end != nil {
+			end()
 		}
 	}()
 	return g
@@ -89,45 +93,33 @@ func gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// QueueGauges are the gauges of what a Delayer's queues hold. They are asked for over a connection
-// of their own, which comes back by itself.
-type QueueGauges struct {
-	*Gauges
-	cfg    backend.Config
-	reader *status.Reader // nil until the broker has answered once
-}
-
-// NewQueueGauges returns those of a configuration.
-func NewQueueGauges(ctx context.Context, cfg backend.Config) *QueueGauges {
+// NewQueueGauges are those of what a Delayer's queues hold. They are asked for over a connection of
+// their own, which comes back by itself.
+func NewQueueGauges(ctx context.Context, cfg backend.Config) *Gauges {
 	messages := prometheus.NewDesc("delayer_messages", "Messages in the queues of the Delayer's prefix, by what they are there for.", []string{"prefix", "state"}, nil)
-	prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
-	c := &QueueGauges{cfg: cfg}
-	c.cfg.Observer, c.cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
-	c.cfg.Management = ""                                                            // AMQP tells all that is counted here
-	c.Gauges = newGauges(ctx, cfg.Logger, func(ctx context.Context) (all []prometheus.Metric, err error) {
-		if c.reader == nil {
-			if c.reader, err = status.Open(ctx, status.Config{Backend: c.cfg}); err != nil {
+	log := cfg.Logger
+	cfg.Observer, cfg.Logger = delayer.Observer{}, slog.New(slog.DiscardHandler) // the connection is of no interest
+	cfg.Management = ""                                                          // AMQP tells all that is counted here
+	var reader *status.Reader                                                    // nil until the broker has answered once
+	return newGauges(ctx, log, func(ctx context.Context) (all []prometheus.Metric, err error) {
+		if reader == nil {
+			if reader, err = status.Open(ctx, status.Config{Backend: cfg}); err != nil {
 				return nil, err
 			}
 		}
-		found, err := c.reader.Read(ctx)
+		found, err := reader.Read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for state, n := range byState(found) {
-			all = append(all, gauge(messages, float64(n), prefix, state))
+			all = append(all, gauge(messages, float64(n), found.Prefix, state))
 		}
 		return all, nil
+	}, func() {
+		if reader != nil {
+			_ = reader.Close() // nothing was written
+		}
 	}, messages)
-	return c
-}
-
-// Close ends the connection too.
-func (c *QueueGauges) Close() {
-	c.Gauges.Close()
-	if c.reader != nil {
-		_ = c.reader.Close() // nothing was written
-	}
 }
 
 // NewPolicyGauges are asked for through the management API.
@@ -152,7 +144,7 @@ func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 		}
 		prefix := cmp.Or(cfg.Prefix, delayer.DefaultOptions().Prefix)
 		return []prometheus.Metric{gauge(harmful, float64(harm), prefix)}, nil
-	}, harmful)
+	}, nil, harmful)
 }
 
 func byState(s status.Status) map[string]int {
@@ -203,19 +195,21 @@ func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) 
 			gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
 			gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
 		}, nil
-	}, messages, oldest)
+	}, nil, messages, oldest)
 }
 
 // NewEntryTimes returns what to register, and what to call for each message that an entry passes
 // on.
 func NewEntryTimes() (*prometheus.HistogramVec, func(exchange, action string, took time.Duration)) {
-	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "delayer_entry_seconds", Help: "Time from reading a message of an entry until it was confirmed where it goes.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},
-	}, []string{"exchange", "action"})
+	times := newTimes("delayer_entry_seconds", "Time from reading a message of an entry until it was confirmed where it goes.", "exchange", "action")
 	return times, func(exchange, action string, took time.Duration) {
 		times.WithLabelValues(exchange, action).Observe(took.Seconds())
 	}
+}
+
+func newTimes(name, help string, labels ...string) *prometheus.HistogramVec {
+	buckets := []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30}
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // NewEntryGauges returns the gauges of what lies in front of entries.
@@ -224,16 +218,13 @@ func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx conte
 	return newGauges(ctx, log, func(ctx context.Context) (all []prometheus.Metric, err error) {
 		err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
 		return all, err
-	}, messages)
+	}, nil, messages)
 }
 
 // NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was
 // answered.
 func NewHTTPTimes() (prometheus.Collector, func(route string, status int, took time.Duration)) {
-	times := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "delayer_http_request_seconds", Help: "Time from the head of a request until it was answered.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},
-	}, []string{"route", "status"})
+	times := newTimes("delayer_http_request_seconds", "Time from the head of a request until it was answered.", "route", "status")
 	return times, func(route string, status int, took time.Duration) {
 		times.WithLabelValues(route, strconv.Itoa(status)).Observe(took.Seconds())
 	}

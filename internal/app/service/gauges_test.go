@@ -36,7 +36,7 @@ func TestGauges(t *testing.T) {
 			case <-ctx.Done():
 				return nil, errors.New("away")
 			}
-		}, desc)
+		}, nil)
 		collect := func() int {
 			synctest.Wait()
 			out := make(chan prometheus.Metric, 9)
