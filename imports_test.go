@@ -100,7 +100,6 @@ var places = []place{
 	{"internal/lab/faults", []string{"", "topology", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "github.com/stretchr/testify"}, "the campaign breaks networks too"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/shirou/gopsutil/v4", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},
-	{"internal/lab/routing", nil, []string{amqp}, "where a message is routed is pure"},
 	{"internal/lab/account", []string{""}, []string{amqp}, "what Delayers are judged by is pure"},
 	{"internal/lab/amqpclient", []string{"", "topology"}, []string{amqp}, "the library is not tested with itself"},
 

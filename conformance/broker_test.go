@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/conformance"
 	"github.com/delayer-go/delayer/delayertest"
-	"github.com/delayer-go/delayer/internal/lab/routing"
 )
 
 // A broker adds to package delayertest exchanges and queues, to which messages are routed, and
@@ -24,7 +23,7 @@ type broker struct {
 	checks  *delayertest.Delayer // refuses what is invalid, and delivers nothing
 
 	mu         sync.Mutex
-	table      routing.Table[*queue]
+	table      table
 	due        []amqp091.Delivery // but not routed yet
 	forgotten  time.Time          // messages published before are lost
 	unroutable []conformance.Arrival
@@ -50,7 +49,7 @@ func idealLimits() delayer.Limits {
 
 func newBroker(limits delayer.Limits) *broker {
 	b := &broker{
-		limits: limits, table: routing.New[*queue](),
+		limits: limits, table: table{map[string]*queue{}, map[string]*exchange{}},
 		delayed: delayertest.New(delayertest.Config{Limits: limits, Timers: true}),
 		checks:  delayertest.New(delayertest.Config{Limits: limits}),
 		up:      make(chan struct{}), cut: make(chan struct{}),
@@ -105,7 +104,7 @@ func (b *broker) release() {
 		e, _ := delayer.ParseHeader(m.Headers)
 		switch {
 		case e.Due.Add(-e.Delay).Before(b.forgotten):
-		case b.table.Exists(m.Exchange, m.RoutingKey):
+		case b.table.exists(m.Exchange, m.RoutingKey):
 			if e.Delay > 0 {
 				m.Headers["x-death"] = []any{amqp091.Table{"queue": "memory", "count": int64(1)}}
 			}
@@ -134,7 +133,7 @@ func (b *broker) routePlain(m delayer.Message) {
 }
 
 func (b *broker) route(m amqp091.Delivery) {
-	reached := b.table.Reached(m.Exchange, m.RoutingKey, m.Headers)
+	reached := b.table.reached(m.Exchange, m.RoutingKey, m.Headers)
 	delete(m.Headers, "BCC")
 	for _, q := range reached {
 		if q.full {

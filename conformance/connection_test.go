@@ -100,10 +100,10 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 		return err
 	}
 	b.mu.Lock()
-	routable := b.table.Exists(exchange, key)
+	routable := b.table.exists(exchange, key)
 	var reached []*queue // now
 	if delay == 0 {
-		reached = b.table.Reached(exchange, key, msg.Headers)
+		reached = b.table.reached(exchange, key, msg.Headers)
 		routable = len(reached) > 0
 	}
 	b.mu.Unlock()

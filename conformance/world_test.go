@@ -2,7 +2,6 @@ package conformance_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -22,11 +21,9 @@ type world struct {
 	stuck []func() // ends it
 }
 
-var errAbsent = errors.New("no such queue or exchange")
-
 func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
 	err := w.DeclareQueue(ctx, name)
-	_ = w.locked(func() { w.table.Queues[name].full = true })
+	_ = w.locked(func() { w.table.queues[name].full = true })
 	return err
 }
 
@@ -35,7 +32,7 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stuck := make(chan struct{})
-	w.table.Queues[name].stuck = stuck
+	w.table.queues[name].stuck = stuck
 	end := sync.OnceFunc(func() { close(stuck) })
 	w.stuck = append(w.stuck, end)
 	return func(context.Context) error { end(); return nil }, err
@@ -43,8 +40,8 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 
 func (w *world) DeclareQueue(_ context.Context, name string) error {
 	return w.locked(func() {
-		if w.table.Queues[name] == nil {
-			w.table.Queues[name] = &queue{}
+		if w.table.queues[name] == nil {
+			w.table.queues[name] = &queue{}
 		}
 	})
 }
@@ -57,27 +54,27 @@ func (w *world) locked(f func()) error {
 }
 
 func (w *world) DeleteQueue(_ context.Context, name string) error {
-	return w.locked(func() { w.table.DeleteQueue(name) })
+	return w.locked(func() { w.table.deleteQueue(name) })
 }
 
 func (w *world) DeclareExchange(_ context.Context, name, kind string) error {
-	return w.locked(func() { w.table.DeclareExchange(name, kind) })
+	return w.locked(func() { w.table.declareExchange(name, kind) })
 }
 
 func (w *world) DeleteExchange(_ context.Context, name string) error {
-	return w.locked(func() { w.table.DeleteExchange(name) })
+	return w.locked(func() { w.table.deleteExchange(name) })
 }
 
 func (w *world) Bind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.table.Bind(queue, key, exchange, args)
+	return w.table.bind(queue, key, exchange, args)
 }
 
 func (w *world) Unbind(_ context.Context, queue, key, exchange string, args amqp091.Table) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.table.Unbind(queue, key, exchange, args)
+	return w.table.unbind(queue, key, exchange, args)
 }
 
 func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Publishing) error {
@@ -87,7 +84,7 @@ func (w *world) Publish(_ context.Context, exchange, key string, msg amqp091.Pub
 func (w *world) Consume(_ context.Context, queue string, arrived func(conformance.Arrival)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q := w.table.Queues[queue]
+	q := w.table.queues[queue]
 	if q == nil {
 		return errAbsent
 	}

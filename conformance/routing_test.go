@@ -1,6 +1,4 @@
-// Package routing is the part of a broker that leads messages to queues: exchanges, bindings, CC
-// and BCC, in memory.
-package routing
+package conformance_test
 
 import (
 	"errors"
@@ -12,16 +10,13 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A Table holds exchanges, and queues of any kind. It is not safe for concurrent use.
-type Table[Q any] struct {
-	Queues    map[string]Q
+// A table leads messages to queues, by exchanges, bindings, CC and BCC. It is not safe for concurrent
+// use.
+type table struct {
+	queues    map[string]*queue
 	exchanges map[string]*exchange
 }
 
-// New returns an empty table.
-func New[Q any]() Table[Q] { return Table[Q]{map[string]Q{}, map[string]*exchange{}} }
-
-// An exchange routes by its kind.
 type exchange struct {
 	kind     string
 	bindings []binding
@@ -34,36 +29,31 @@ type binding struct {
 
 var errAbsent = errors.New("no such queue or exchange")
 
-// DeleteQueue deletes a queue and its bindings.
-func (t Table[Q]) DeleteQueue(name string) {
-	delete(t.Queues, name)
+func (t table) deleteQueue(name string) {
+	delete(t.queues, name)
 	for _, e := range t.exchanges {
 		e.bindings = slices.DeleteFunc(e.bindings, func(b binding) bool { return b.queue == name })
 	}
 }
 
-// DeclareExchange declares an exchange: direct, topic, fanout or headers.
-func (t Table[Q]) DeclareExchange(name, kind string) {
+func (t table) declareExchange(name, kind string) {
 	if t.exchanges[name] == nil {
 		t.exchanges[name] = &exchange{kind: kind}
 	}
 }
 
-// DeleteExchange deletes an exchange.
-func (t Table[Q]) DeleteExchange(name string) { delete(t.exchanges, name) }
+func (t table) deleteExchange(name string) { delete(t.exchanges, name) }
 
-// Bind binds a queue to an exchange.
-func (t Table[Q]) Bind(queue, key, exchange string, args amqp091.Table) error {
+func (t table) bind(queue, key, exchange string, args amqp091.Table) error {
 	e := t.exchanges[exchange]
-	if _, is := t.Queues[queue]; !is || e == nil {
+	if _, is := t.queues[queue]; !is || e == nil {
 		return errAbsent
 	}
 	e.bindings = append(e.bindings, binding{queue, key, args})
 	return nil
 }
 
-// Unbind ends a binding.
-func (t Table[Q]) Unbind(queue, key, exchange string, args amqp091.Table) error {
+func (t table) unbind(queue, key, exchange string, args amqp091.Table) error {
 	e := t.exchanges[exchange]
 	if e == nil {
 		return errAbsent
@@ -72,17 +62,17 @@ func (t Table[Q]) Unbind(queue, key, exchange string, args amqp091.Table) error 
 	return nil
 }
 
-// Exists reports whether a destination is there: an exchange, or with the default exchange a queue.
-func (t Table[Q]) Exists(exchange, key string) bool {
+// exists reports whether a destination is there: an exchange, or with the default exchange a queue.
+func (t table) exists(exchange, key string) bool {
 	if exchange == "" {
-		_, is := t.Queues[key]
+		_, is := t.queues[key]
 		return is
 	}
 	return t.exchanges[exchange] != nil
 }
 
-// Reached returns the queues that a message is routed to, by its key and those of CC and BCC.
-func (t Table[Q]) Reached(exchange, key string, headers amqp091.Table) []Q {
+// reached returns the queues that a message is routed to, by its key and those of CC and BCC.
+func (t table) reached(exchange, key string, headers amqp091.Table) []*queue {
 	keys := []string{key}
 	for _, name := range []string{"CC", "BCC"} {
 		list, _ := headers[name].([]any)
@@ -98,9 +88,9 @@ func (t Table[Q]) Reached(exchange, key string, headers amqp091.Table) []Q {
 			reached[k] = true
 		}
 	}
-	var queues []Q
+	var queues []*queue
 	for _, name := range slices.Sorted(maps.Keys(reached)) {
-		if q, is := t.Queues[name]; is {
+		if q, is := t.queues[name]; is {
 			queues = append(queues, q)
 		}
 	}
