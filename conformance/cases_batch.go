@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/delayer-go/delayer"
 )
 
@@ -114,7 +112,7 @@ func batchCtxEnded(t *trial) {
 		return to(in, id, t.short())
 	})
 	go func() {
-		in.await([]string{list[0].msg.MessageId}, deadlineIn(t.h.Patience))
+		in.await([]string{list[0].msg.MessageId}, t.h.Patience)
 		cancel()
 	}()
 	outs := t.publishTogether(during, list)
@@ -129,23 +127,6 @@ func batchCtxEnded(t *trial) {
 	for _, a := range in.all() {
 		if !isSentinel(a.MessageId) && string(a.Body) != a.MessageId {
 			t.errorf("message %s: arrived with the body %q, which was written after PublishBatch had returned", a.MessageId, a.Body)
-		}
-	}
-}
-
-// batches publishes one batch after the other until stopped is closed, and returns the outcomes.
-func (t *trial) batches(stopped <-chan struct{}, in *receiver, pause time.Duration) []outcome {
-	var outs []outcome
-	for i := 0; ; i++ {
-		ctx, cancel := context.WithTimeout(t.ctx, t.h.Patience)
-		outs = append(outs, t.publishTogether(ctx, jobs(20, sprintf("batch-%04d", i), func(_ int, id string) job {
-			return job{key: in.queue, delay: t.short(), msg: amqp091.Publishing{MessageId: id}}
-		}))...)
-		cancel()
-		select {
-		case <-stopped:
-			return outs
-		case <-time.After(pause):
 		}
 	}
 }

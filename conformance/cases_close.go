@@ -50,7 +50,9 @@ func closedWhilePublishing(t *trial) {
 	const publishers, first = 8, 100
 	in := t.queue(t.name("queue"))
 	d := t.open()
-	p := startPublishers(t, publishers, func(ctx context.Context, id string) outcome { return publishBy(ctx, d, to(in, id, t.short())) })
+	p := startPublishers(t, publishers, func(ctx context.Context, _ int, id string) []outcome {
+		return []outcome{publishBy(ctx, d, to(in, id, t.short()))}
+	})
 	p.awaitStored(first)
 	err := d.Close()
 	outs := p.stop()
@@ -85,7 +87,7 @@ func noGoroutineLeft(t *trial) {
 	}
 	// A goroutine is still counted for a moment while it returns, and no signal tells when it has.
 	var left []string
-	for end := deadlineIn(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if left = goroutines(mark); len(left) == 0 {
 			return
 		}

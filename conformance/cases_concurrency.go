@@ -105,39 +105,31 @@ func ctxEndedDuring(t *trial) {
 	t.truthful(in, slices.Concat(outs, warm), fate{})
 }
 
-// publishers publish without pause, each one message after the other, until they are stopped.
+// publishers publish without pause, each one message or batch after the other, until they are stopped.
 type publishers struct {
 	t      *trial
-	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	ending atomic.Bool
-	stored chan struct{} // one for each message, as long as there is room
 
-	mu   sync.Mutex
-	outs []outcome
+	mu     sync.Mutex
+	outs   []outcome
+	stored int
 }
 
-func startPublishers(t *trial, n int, publish func(ctx context.Context, id string) outcome) *publishers {
-	const most = 1000 // that are awaited
-	p := &publishers{t: t, stored: make(chan struct{}, most)}
-	p.ctx, p.cancel = context.WithCancel(t.ctx)
+// startPublishers starts n of them. publish is told which it is called by.
+func startPublishers(t *trial, n int, publish func(ctx context.Context, publisher int, id string) []outcome) *publishers {
+	p := &publishers{t: t}
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(t.ctx)
 	for g := range n {
 		p.wg.Go(func() {
-			for i := 0; !p.ending.Load() && p.ctx.Err() == nil; i++ {
-				ctx, cancel := context.WithTimeout(p.ctx, t.h.Patience)
-				o := publish(ctx, sprintf("publisher-%02d-%05d", g, i))
+			for i := 0; !p.ending.Load() && ctx.Err() == nil; i++ {
+				limited, cancel := context.WithTimeout(ctx, t.h.Patience)
+				outs := publish(limited, g, sprintf("publisher-%02d-%05d", g, i))
 				cancel()
-				p.mu.Lock()
-				p.outs = append(p.outs, o)
-				p.mu.Unlock()
-				if o.err != nil {
+				if p.note(outs) == 0 {
 					time.Sleep(10 * time.Millisecond) // there may be no broker
-					continue
-				}
-				select {
-				case p.stored <- struct{}{}:
-				default:
 				}
 			}
 		})
@@ -145,28 +137,36 @@ func startPublishers(t *trial, n int, publish func(ctx context.Context, id strin
 	return p
 }
 
+func (p *publishers) note(outs []outcome) (stored int) {
+	for _, o := range outs {
+		if o.err == nil {
+			stored++
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outs, p.stored = append(p.outs, outs...), p.stored+stored
+	return stored
+}
+
 // awaitStored waits until n more messages have been stored.
 func (p *publishers) awaitStored(n int) {
 	p.t.Helper()
-	timer := time.NewTimer(2 * p.t.h.Patience)
-	defer timer.Stop()
-	for range len(p.stored) {
-		<-p.stored
-	}
-	for range n {
-		select {
-		case <-p.stored:
-		case <-timer.C:
-			p.ending.Store(true)
+	end := time.Now().Add(2 * p.t.h.Patience)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for most := p.stored + n; p.stored < most; p.mu.Lock() {
+		if time.Now().After(end) {
 			p.cancel() // a Publish may hang
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			last := "no Publish has returned"
+			var last error
 			if n := len(p.outs); n > 0 {
-				last = sprintf("the last Publish returned %v", p.outs[n-1].err)
+				last = p.outs[n-1].err
 			}
-			p.t.failf("publishing does not work (again): %s", last)
+			p.t.failf("publishing does not work (again): of %d messages %d were stored, and the last result is %v",
+				len(p.outs), p.stored, last)
 		}
+		p.mu.Unlock()
+		time.Sleep(lookEvery)
 	}
 }
 

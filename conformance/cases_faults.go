@@ -2,23 +2,21 @@ package conformance
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
 func connectionCut(t *trial) {
-	const goroutines, cuts, between = 32, 3, 60
+	const goroutines, batches, cuts, between = 33, 1, 3, 80
 	const pause = 25 * time.Millisecond // to cut may take seconds: tens of thousands of messages
 	in := t.queue(t.name("queue"))
 	t.must(t.w.Cut(t.ctx)) // once while nothing is published
-	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {
+	p := startPublishers(t, goroutines, func(ctx context.Context, publisher int, id string) []outcome {
 		time.Sleep(pause)
-		return publishBy(ctx, t.d, to(in, id, t.short()))
+		if publisher < batches {
+			return t.publishTogether(ctx, jobs(20, id, func(_ int, id string) job { return to(in, id, t.short()) }))
+		}
+		return []outcome{publishBy(ctx, t.d, to(in, id, t.short()))}
 	})
-	batches, stopped := make(chan []outcome, 1), make(chan struct{})
-	stop := sync.OnceFunc(func() { close(stopped) })
-	defer stop()
-	go func() { batches <- t.batches(stopped, in, pause) }()
 	var err error
 	for range cuts {
 		if p.awaitStored(between); err == nil {
@@ -26,8 +24,7 @@ func connectionCut(t *trial) {
 		}
 	}
 	p.awaitStored(between)
-	stop()
-	outs := append(p.stop(), <-batches...)
+	outs := p.stop()
 	t.must(err)
 	t.truthful(in, outs, fate{again: true})
 }
@@ -59,8 +56,8 @@ func brokerRestart(t *trial) {
 	in := t.queue(t.name("queue"))
 	delays := []time.Duration{t.delay(several), t.delay(2 * several), t.delay(4 * several)}
 	outs := t.mustPublish(jobs(messages, "waiting", func(i int, id string) job { return to(in, id, delays[i%len(delays)]) })...)
-	p := startPublishers(t, goroutines, func(ctx context.Context, id string) outcome {
-		return publishBy(ctx, t.d, to(in, id, t.short()))
+	p := startPublishers(t, goroutines, func(ctx context.Context, _ int, id string) []outcome {
+		return []outcome{publishBy(ctx, t.d, to(in, id, t.short()))}
 	})
 	p.awaitStored(between)
 	kept := t.unroutable()

@@ -97,7 +97,7 @@ func (t *trial) forward(clock Clock, in *receiver, o outcome) {
 			t.failf("queue %s: missing %s, %v after its delay of %v", in.queue, o.id(), late, o.delay)
 		}
 		t.must(clock.Forward(t.ctx, next))
-		in.await([]string{o.id()}, deadlineIn(between))
+		in.await([]string{o.id()}, between)
 	}
 	t.Logf("message %s: %v by the broker's clock", o.id(), in.of(o.id())[0].At.Sub(o.before))
 }

@@ -170,7 +170,7 @@ func delayedAgain(t *trial) {
 		marks[mark] = m.MessageId
 	}
 	t.exactly(in, outs)
-	if missing := plain.await([]string{first.MessageId}, deadlineIn(t.h.Patience)); len(missing) > 0 {
+	if missing := plain.await([]string{first.MessageId}, t.h.Patience); len(missing) > 0 {
 		t.failf("the world: not even without delay arrived %s", list(missing))
 	}
 	want := plain.of(first.MessageId)[0]

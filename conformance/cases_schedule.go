@@ -372,7 +372,7 @@ func identified(s *schedule) {
 				s.errorf("message %s: Schedule returned %v", o.id(), err)
 			}
 		}
-		named, err := other.Ticket(m.ID, due.Add(-time.Microsecond).Truncate(time.Millisecond).Add(time.Microsecond))
+		named, err := other.Ticket(m.ID, due.Add(-1).Truncate(time.Millisecond).Add(time.Microsecond))
 		if err != nil {
 			s.failf("Ticket of %q returned %v", m.ID, err)
 		}

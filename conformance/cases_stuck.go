@@ -95,10 +95,10 @@ func batchStuck(t *trial) {
 	defer cancel()
 	go func() {
 		defer cancel()
-		deadline := deadlineIn(t.h.Patience)
+		deadline := time.Now().Add(t.h.Patience)
 		for _, j := range list {
 			if in := in(j); in != nil {
-				in.await([]string{j.msg.MessageId}, deadline)
+				in.await([]string{j.msg.MessageId}, time.Until(deadline))
 			}
 		}
 		select {

@@ -117,7 +117,7 @@ func (t *trial) compare(key string, msgs ...amqp091.Publishing) {
 	t.exactly(delayed, t.mustPublish(jobs(len(msgs), "", func(i int, _ string) job {
 		return job{through, key, t.short(), msgs[i]}
 	})...))
-	if missing := plain.await(ids, deadlineIn(t.h.Patience)); len(missing) > 0 {
+	if missing := plain.await(ids, t.h.Patience); len(missing) > 0 {
 		t.failf("the world: not even without delay arrived %s", list(missing))
 	}
 	for _, m := range msgs {

@@ -22,7 +22,8 @@ type Harness struct {
 
 	// Only lists the names of the cases to run; nil is all. So a run beside the one of all cases
 	// can try other configurations, or another broker, such as one whose [Clock] can be put
-	// forward.
+	// forward. The last case, broker-restart, can be left to a run of its own: runs that share a
+	// broker then restart it together.
 	Only []string
 
 	// User is the name that the Delayer's connections log in with. It is published as UserId, which
@@ -37,19 +38,14 @@ type Harness struct {
 	// must not return. nil is t.Skip; where no case may be skipped, as in CI, make it t.Fatal.
 	Skip func(t *testing.T, reason string)
 
-	// BeforeRestart is called before the case that restarts the broker, which is the last one. Runs
-	// that share a broker wait in it for one another, and then restart it together. nil: nothing is
-	// called.
-	BeforeRestart func()
-
 	// Patience is how long the suite waits for what must happen before it calls it missing; 0 means
 	// 30 s. It does not say how late a message may be: that is the benchmark's question.
 	Patience time.Duration
-
-	// Concurrency is how many cases run at a time; 0 means 8. It is not the number of processors,
-	// as with t.Parallel, because most cases spend their time waiting for a delay.
-	Concurrency int
 }
+
+// atATime is how many cases run at a time. It is not the number of processors, as with t.Parallel,
+// because most cases spend their time waiting for a delay.
+const atATime = 8
 
 // Run runs every case as a subtest of t.
 func Run(t *testing.T, h Harness) {
@@ -60,29 +56,6 @@ func Run(t *testing.T, h Harness) {
 	run(goTest{t, h.Skip}, h)
 }
 
-// RunCase runs one case as t itself, without a subtest. So it can be called in a bubble of
-// testing/synctest, where delays of hours cost a Delayer in memory nothing.
-func RunCase(t *testing.T, h Harness, name string) {
-	t.Helper()
-	i := slices.IndexFunc(cases, func(c testCase) bool { return c.Name == name })
-	if i < 0 {
-		t.Fatalf("conformance: %q is no case", name)
-	}
-	c := cases[i]
-	c.own = true
-	try(goTest{t, h.Skip}, h.withDefaults(), c, nil)
-}
-
-func (h Harness) withDefaults() Harness {
-	if h.Patience == 0 {
-		h.Patience = 30 * time.Second
-	}
-	if h.Concurrency == 0 {
-		h.Concurrency = 8
-	}
-	return h
-}
-
 // run runs the cases that can run together, several at a time, and then the others one by one.
 func run(t tester, h Harness) {
 	t.Helper()
@@ -91,9 +64,11 @@ func run(t tester, h Harness) {
 			t.Fatalf("conformance: Harness.Only names %q, which is no case", name)
 		}
 	}
-	h = h.withDefaults()
+	if h.Patience == 0 {
+		h.Patience = 30 * time.Second
+	}
 	var wg sync.WaitGroup
-	room := make(chan struct{}, h.Concurrency)
+	room := make(chan struct{}, atATime)
 	ctx, cancel := context.WithTimeout(context.Background(), caseTime)
 	defer cancel()
 	var d delayer.Delayer
@@ -117,9 +92,6 @@ func run(t tester, h Harness) {
 	}
 	for _, c := range cases {
 		if c.alone && !h.leavesOut(c) {
-			if c.restarts && h.BeforeRestart != nil {
-				h.BeforeRestart()
-			}
 			t.Run(c.Name, func(t tester) { try(t, h, c, shared) })
 		}
 	}

@@ -63,15 +63,6 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// TestRunCase runs one case in a bubble, without a recorder: there *testing.T has no subtests.
-func TestRunCase(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began, b := time.Now(), newBroker(idealLimits())
-		conformance.RunCase(t, harness(b), "long-delays-arrive")
-		assert.Greater(t, time.Since(began), idealLimits().Max)
-	})
-}
-
 var ofTickets = []string{
 	"cancel", "cancel-too-late", "debounce", "ids", "ids-refused", "postpone", "postpone-cancelled", "postpone-earlier",
 	"postpone-older-ticket", "postpone-one-ticket-twice", "tickets",

@@ -35,7 +35,5 @@
 // # How to be fast
 //
 // Delays are chosen from the Limits. With a resolution of 10 ms, or tiers of about a second, the
-// suite takes half a minute. With ticks of a second it takes several times that. A Delayer in
-// memory can be tried in a bubble of testing/synctest, where waiting costs nothing: case by case,
-// with [RunCase].
+// suite takes half a minute. With ticks of a second it takes several times that.
 package conformance

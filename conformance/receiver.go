@@ -18,11 +18,10 @@ type receiver struct {
 	mu       sync.Mutex
 	arrivals []Arrival
 	byID     map[string][]Arrival
-	changed  chan struct{} // closed and replaced at each arrival
 }
 
 func newReceiver(queue string) *receiver {
-	return &receiver{queue: queue, byID: map[string][]Arrival{}, changed: make(chan struct{})}
+	return &receiver{queue: queue, byID: map[string][]Arrival{}}
 }
 
 func (b *receiver) add(a Arrival) {
@@ -30,8 +29,6 @@ func (b *receiver) add(a Arrival) {
 	defer b.mu.Unlock()
 	b.arrivals = append(b.arrivals, a)
 	b.byID[a.MessageId] = append(b.byID[a.MessageId], a)
-	close(b.changed)
-	b.changed = make(chan struct{})
 }
 
 func (b *receiver) all() []Arrival {
@@ -49,11 +46,13 @@ func (b *receiver) of(id string) []Arrival {
 	return slices.Clone(b.byID[id])
 }
 
-// await waits until every one of ids has arrived, or until deadline, and returns those that have
-// not.
-func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
+// lookEvery is how often the suite looks for what it waits for.
+const lookEvery = 5 * time.Millisecond
+
+// await waits until every one of ids has arrived, and returns those that have not after patience.
+func (b *receiver) await(ids []string, patience time.Duration) (missing []string) {
 	const none = 0
-	return b.awaitOr(nil, ids, deadline, none)
+	return b.awaitOr(nil, ids, time.Now().Add(patience), none)
 }
 
 // awaitOr is await for messages that may arrive in other instead, unless that is nil. After the
@@ -61,27 +60,19 @@ func (b *receiver) await(ids []string, deadline time.Time) (missing []string) {
 // is slow, what comes late is not missing.
 func (b *receiver) awaitOr(other *receiver, ids []string, deadline time.Time, patience time.Duration) (missing []string) {
 	arrived := func(id string) bool { return b.has(id) || other.has(id) }
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
 	next := 0 // all before it have arrived
-	seen := b.count()
-	for {
-		here, there := b.change(), other.change() // before looking, so that no arrival is overlooked
+	for seen := b.count(); ; time.Sleep(lookEvery) {
 		for next < len(ids) && arrived(ids[next]) {
 			next++
 		}
-		if next == len(ids) {
-			return nil
-		}
-		select {
-		case <-here:
-		case <-there:
-		case <-timer.C:
-			if patience == 0 || b.count() == seen {
-				return slices.DeleteFunc(slices.Clone(ids), arrived)
+		if n := b.count(); n > seen {
+			seen = n
+			if later := time.Now().Add(patience); later.After(deadline) {
+				deadline = later
 			}
-			seen = b.count()
-			timer.Reset(patience)
+		}
+		if next == len(ids) || !time.Now().Before(deadline) {
+			return slices.DeleteFunc(slices.Clone(ids[next:]), arrived)
 		}
 	}
 }
@@ -94,15 +85,6 @@ func (b *receiver) count() int {
 }
 
 func (b *receiver) has(id string) bool { return len(b.of(id)) > 0 }
-
-func (b *receiver) change() <-chan struct{} {
-	if b == nil {
-		return nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
-}
 
 func (t *trial) await(in *receiver, outs []outcome) {
 	t.Helper()
@@ -125,8 +107,6 @@ func (t *trial) sentinel(queues ...*receiver) {
 const sentinelMark = "sentinel"
 
 func isSentinel(id string) bool { return strings.HasSuffix(id, sentinelMark) }
-
-func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }
 
 // exactly checks that every message of outs arrived in the queue once, none of them early, and
 // nothing else did.
@@ -264,7 +244,7 @@ func (t *trial) unknown(o outcome) {
 // recovered waits until Publish works again: a Delayer may still be reconnecting.
 func (t *trial) recovered(in *receiver) {
 	t.Helper()
-	deadline := deadlineIn(t.h.Patience)
+	deadline := time.Now().Add(t.h.Patience)
 	for {
 		o := t.publish(to(in, t.name(sentinelMark), t.short()))
 		if o.err == nil {
