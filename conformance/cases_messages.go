@@ -187,7 +187,7 @@ func delayedAgain(t *trial) {
 func republishing(a Arrival) amqp091.Publishing {
 	return amqp091.Publishing{
 		Headers: a.Headers, ContentType: a.ContentType, ContentEncoding: a.ContentEncoding,
-		DeliveryMode: a.DeliveryMode, Priority: a.Priority, CorrelationId: a.CorrelationId, ReplyTo: a.ReplyTo,
+		DeliveryMode: a.DeliveryMode, Priority: a.Priority, CorrelationId: a.CorrelationId, ReplyTo: a.ReplyTo, Expiration: a.Expiration,
 		MessageId: a.MessageId, Timestamp: a.Timestamp, Type: a.Type, UserId: a.UserId, AppId: a.AppId, Body: a.Body,
 	}
 }

@@ -13,11 +13,11 @@ import (
 func unsupported(t *trial) {
 	s := newSchedule(t)
 	o := s.schedule(to(s.in, "scheduled", t.short()))
-	_, postponed := s.postponed("no-ticket", t.short())
+	_, postponed := s.d.Postpone(s.ctx, "no-ticket", t.short())
 	_, ticket := t.d.Ticket("id", time.Now())
 	can := t.lim.CancelBefore > 0
 	for name, err := range map[string]error{
-		"Schedule": o.err, "Ticket": ticket, "Cancel": s.cancelled(t.d, "no-ticket"), "Postpone": postponed,
+		"Schedule": o.err, "Ticket": ticket, "Cancel": t.d.Cancel(t.ctx, "no-ticket"), "Postpone": postponed,
 	} {
 		if errors.Is(err, errors.ErrUnsupported) == can {
 			t.errorf("%s returned %v, and Limits.CancelBefore is %v", name, err, t.lim.CancelBefore)
@@ -60,24 +60,10 @@ func ticketed(check func(*schedule)) func(*trial) {
 }
 
 func (s *schedule) schedule(j job) outcome {
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
 	o := outcome{job: j, before: time.Now()}
-	s.tickets[o.id()], o.err = s.d.Schedule(ctx, j.message())
+	s.tickets[o.id()], o.err = s.d.Schedule(s.ctx, j.message())
 	o.after = time.Now()
 	return o
-}
-
-func (s *schedule) cancelled(by delayer.Delayer, ticket delayer.Ticket) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
-	return by.Cancel(ctx, ticket)
-}
-
-func (s *schedule) postponed(ticket delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.h.Patience)
-	defer cancel()
-	return s.d.Postpone(ctx, ticket, delay)
 }
 
 // unhurried is a delay that leaves time to cancel dozens of messages, also on a machine that is
@@ -99,7 +85,7 @@ func (s *schedule) put(n int, prefix string, delay time.Duration) []outcome {
 
 func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 	s.Helper()
-	err := s.cancelled(by, s.tickets[o.id()])
+	err := by.Cancel(s.ctx, s.tickets[o.id()])
 	switch {
 	case err == nil:
 		return true
@@ -118,7 +104,7 @@ func (s *schedule) cancel(by delayer.Delayer, o outcome) bool {
 func (s *schedule) postpone(o outcome, delay time.Duration) outcome {
 	s.Helper()
 	before := time.Now()
-	ticket, err := s.postponed(s.tickets[o.id()], delay)
+	ticket, err := s.d.Postpone(s.ctx, s.tickets[o.id()], delay)
 	if errors.Is(err, delayer.ErrTooLate) && time.Until(o.before.Add(o.delay)) < s.lim.CancelBefore+several {
 		return o
 	}
@@ -226,7 +212,7 @@ func postponesEarlier(s *schedule) {
 	refused := 0
 	s.present = s.put(10, "earlier", far)
 	for _, o := range s.present {
-		_, err := s.postponed(s.tickets[o.id()], near)
+		_, err := s.d.Postpone(s.ctx, s.tickets[o.id()], near)
 		switch {
 		case errors.Is(err, delayer.ErrOutOfRange):
 			refused++
@@ -252,7 +238,7 @@ func olderTicket(s *schedule) {
 	clock := s.put(1, "clock", s.unhurried())
 	s.await(s.in, clock) // so what was due before is over
 	for i, o := range outs {
-		if _, err := s.postponed(older[o.id()], s.delay(s.unhurried()+2*more)); !errors.Is(err, delayer.ErrTooLate) {
+		if _, err := s.d.Postpone(s.ctx, older[o.id()], s.delay(s.unhurried()+2*more)); !errors.Is(err, delayer.ErrTooLate) {
 			s.errorf("message %s: Postpone returned %v, with a ticket whose time is over", o.id(), err)
 		}
 		if err := s.d.Cancel(s.ctx, older[o.id()]); !errors.Is(err, delayer.ErrTooLate) {

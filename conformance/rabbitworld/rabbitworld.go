@@ -28,9 +28,6 @@ type Config struct {
 	// empties it. Without it, the cases that look at such messages are skipped.
 	Unroutable string
 
-	// QueueType is the type of the queues that messages are delivered to. Default: classic.
-	QueueType string
-
 	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's
 	// side. If it is nil, the cases that need it are skipped.
 	Cut func(ctx context.Context) error
@@ -66,9 +63,6 @@ type Worlds struct {
 
 // Open connects to the broker. Close it after the suite has run.
 func Open(ctx context.Context, cfg Config) (*Worlds, error) {
-	if cfg.QueueType == "" {
-		cfg.QueueType = "classic"
-	}
 	client, err := connect(ctx, cfg.URL)
 	if err != nil {
 		return nil, err
@@ -89,27 +83,7 @@ func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &world{broker: b, client: client, stuck: map[string]func(context.Context) error{}}, nil
-}
-
-// watch calls arrived for all unroutable messages, past and future. One consumer serves all Worlds.
-func (b *Worlds) watch(ctx context.Context, arrived func(conformance.Arrival)) error {
-	if b.cfg.Unroutable == "" {
-		return conformance.Unable("unroutable: no queue for unroutable messages is known")
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.collecting {
-		if err := consume(ctx, b.client, b.cfg.Unroutable, b.collected); err != nil {
-			return fmt.Errorf("queue for unroutable messages: %w", err)
-		}
-		b.collecting = true
-	}
-	for _, a := range b.unroutable {
-		arrived(a)
-	}
-	b.watchers = append(b.watchers, arrived)
-	return nil
+	return &world{broker: b, client: client}, nil
 }
 
 func consume(ctx context.Context, c *amqpclient.Client, queue string, arrived func(conformance.Arrival)) error {
@@ -117,16 +91,6 @@ func consume(ctx context.Context, c *amqpclient.Client, queue string, arrived fu
 		arrived(conformance.Arrival{Delivery: d, At: at})
 	})
 	return err
-}
-
-// collected keeps a message for later watchers, and passes it to the present ones.
-func (b *Worlds) collected(a conformance.Arrival) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unroutable = append(b.unroutable, a)
-	for _, w := range b.watchers {
-		w(a)
-	}
 }
 
 func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
@@ -139,15 +103,10 @@ func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg
 		return err
 	}
 	acked, err := confirm.WaitContext(ctx)
-	switch {
-	case err != nil:
-		return err
-	case !acked && ch.IsClosed():
-		return amqp091.ErrClosed
-	case !acked:
-		return errors.New("the broker refused the message")
+	if err == nil && !acked {
+		return errors.New("the broker refused the message, or the connection was lost")
 	}
-	return nil
+	return err
 }
 
 const noWait = false // the argument of amqp091-go's methods
@@ -160,13 +119,13 @@ type world struct {
 	mu        sync.Mutex
 	queues    []string
 	exchanges []string
-	stuck     map[string]func(context.Context) error // the queues that are suspended, and how to resume each
+	resumes   []func(context.Context) error // for the queues that are suspended
 }
 
 var _ conformance.World = (*world)(nil)
 
 func (w *world) DeclareQueue(ctx context.Context, name string) error {
-	return w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: w.broker.cfg.QueueType})
+	return w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeClassic})
 }
 
 // DeclareFullQueue declares a classic queue. A quorum queue takes some messages more than its
@@ -184,24 +143,19 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 	if err := w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum}); err != nil {
 		return nil, err
 	}
-	if resume, err = w.broker.cfg.Suspend(ctx, name); err != nil {
+	again, err := w.broker.cfg.Suspend(ctx, name)
+	if err != nil {
 		return nil, err
+	}
+	var once sync.Once
+	resume = func(ctx context.Context) (err error) {
+		once.Do(func() { err = again(ctx) })
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stuck[name] = resume
-	return func(ctx context.Context) error { return w.resume(ctx, name) }, nil
-}
-
-func (w *world) resume(ctx context.Context, name string) error {
-	w.mu.Lock()
-	resume := w.stuck[name]
-	delete(w.stuck, name)
-	w.mu.Unlock()
-	if resume == nil {
-		return nil
-	}
-	return resume(ctx)
+	w.resumes = append(w.resumes, resume)
+	return resume, nil
 }
 
 func (w *world) declare(ctx context.Context, name string, args amqp091.Table) error {
@@ -250,8 +204,33 @@ func (w *world) Consume(ctx context.Context, queue string, arrived func(conforma
 	return consume(ctx, w.client, queue, arrived)
 }
 
+// Unroutable serves all Worlds by one consumer.
 func (w *world) Unroutable(ctx context.Context, arrived func(conformance.Arrival)) error {
-	return w.broker.watch(ctx, arrived)
+	b := w.broker
+	if b.cfg.Unroutable == "" {
+		return conformance.Unable("unroutable: no queue for unroutable messages is known")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.collecting {
+		err := consume(ctx, b.client, b.cfg.Unroutable, func(a conformance.Arrival) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.unroutable = append(b.unroutable, a)
+			for _, w := range b.watchers {
+				w(a)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("queue for unroutable messages: %w", err)
+		}
+		b.collecting = true
+	}
+	for _, a := range b.unroutable {
+		arrived(a)
+	}
+	b.watchers = append(b.watchers, arrived)
+	return nil
 }
 
 func (w *world) Cut(ctx context.Context) error {
@@ -289,10 +268,10 @@ func (w *world) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var errs []error
+	for _, resume := range w.resumes { // to delete a queue that is suspended would hang
+		errs = append(errs, resume(ctx))
+	}
 	for _, name := range w.queues {
-		if err := w.resume(ctx, name); err != nil { // to delete a queue that is suspended would hang
-			errs = append(errs, fmt.Errorf("resume queue %s: %w", name, err))
-		}
 		if err := w.DeleteQueue(ctx, name); err != nil {
 			errs = append(errs, fmt.Errorf("delete queue %s: %w", name, err))
 		}
