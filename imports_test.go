@@ -59,10 +59,9 @@ var places = []place{
 	{"backend/controller/internal/writer", []string{"backend/controller/internal/bundle"}, nil, "what gathers records is pure"},
 	{"backend/controller/internal/leader", []string{"internal/lib/acks", "internal/lib/brokertime", "backend/controller/internal/bundle"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
-	{"backend/controller/internal/stamp", []string{"", "internal/lib/message"}, []string{amqp}, "the header of what waits is pure"},
 	{"backend/controller/internal/logsim", nil, nil, "what proves the wheel is made of tests only"},
-	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
-	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/stamp", "backend/controller/internal/settle"},
+	{"backend/controller/internal/settle", []string{"", "topology", "internal/lib"}, []string{amqp}, "it publishes for both wheels, and knows neither"},
+	{"backend/controller/internal/rounds", []string{"", "topology", "internal/lib", "backend/controller/internal/settle"},
 		[]string{amqp}, "the wheel of rounds knows nothing of slots"},
 
 	{"retry", []string{"", "topology", "internal/lib/attempt", "internal/lib/broker", "internal/lib/message", "internal/lib/objects", "internal/lib/pace"}, []string{amqp}, "whoever retries opens the backend that it needs"},

@@ -26,9 +26,9 @@
 // second with a tick of 1 s, or 250 with one of 1 minute. When it is full, further messages go
 // through the shortest queue instead and may be late by up to a tick.
 //
-// A controller that has been idle for three seconds sends a ping through the intake queue: a
-// message with the header x-delayer-ping that expires after a minute. If nothing comes back, it
-// consumes again on a new channel: see internal/rounds/liveness.go.
+// A controller to which nothing comes sends a ping through the intake queue every three seconds: a
+// message with the header x-delayer-ping that expires after a minute. If five do not come back, it
+// consumes again on a new channel.
 //
 // # Limits
 //

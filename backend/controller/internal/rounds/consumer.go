@@ -2,16 +2,19 @@ package rounds
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 const (
@@ -25,47 +28,86 @@ const (
 	postponedFor = 5 * time.Second
 )
 
+// A controller is one at work: it consumes the intake.
+type controller struct {
+	wheel   *Wheel
+	session *settle.Session
+	refuses pace.Pauses[string] // destinations that have refused a message
+
+	ctx     context.Context // ended by close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (*controller, error) {
+	session, err := settle.Connect(ctx, s, e, 1)
+	if err != nil {
+		return nil, err
+	}
+	// By default there are rounds of 16 s, which bring a message back once in a pause.
+	c := &controller{wheel: w, session: session, refuses: pace.Pauses[string]{First: leastPause, Longest: 16 * time.Second}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.running.Go(func() {
+		broker.Consume(c.ctx, session.In, broker.Consuming{
+			Queue: w.names.intake(), Prefetch: prefetch, Serve: c.serve, Failed: c.channelLost,
+		})
+	})
+	return c, nil
+}
+
+// close stops taking messages, waits for those that are being published, and returns the others to
+// the broker.
+func (c *controller) close() {
+	c.cancel()
+	c.session.Close(&c.running)
+}
+
+func (c *controller) channelLost(ctx context.Context, err error) {
+	c.session.Log.Warn("the controller lost its channel", "queue", c.wheel.names.intake(), "error", err)
+	c.session.Redeclare(ctx)
+}
+
 // A consumer takes the messages of one channel, until the channel is lost. The broker then
-// redelivers what is not acknowledged. One goroutine takes, holds and releases; each publish has
-// its own, since other messages are behind.
+// redelivers what is not acknowledged. Each message has a goroutine, since others are behind.
 type consumer struct {
 	at      *controller
 	alive   context.Context // ends when nothing can be acknowledged any more
 	abandon context.CancelCauseFunc
-	held    *memory[stamp.Message]
-	tenure  *tenure // nil before the first message
-	alert   *liveness
-	working sync.WaitGroup // messages that are being published
+	holding context.Context // ends when what is held goes back to the broker
+	working sync.WaitGroup
+	pings   atomic.Int32 // that were sent since a message came
+
+	mu   sync.Mutex
+	held delayer.HeldEvent // all that is in memory
+
+	asking   sync.Mutex
+	answered time.Time // when the channel was last known to be ours
 }
 
 // serve takes messages of the intake until the channel is lost or the controller closes.
 func (c *controller) serve(alive context.Context, messages <-chan amqp091.Delivery) {
-	s := &consumer{at: c, held: newMemory[stamp.Message](mostHeld, mostHeldBytes), alert: newLiveness()}
+	s := &consumer{at: c, answered: time.Now()}
 	s.alive, s.abandon = context.WithCancelCause(alive)
+	holding, release := context.WithCancel(s.alive)
+	s.holding = holding
 	s.take(messages)
-	s.forget()
-	defer time.AfterFunc(settle.DrainTimeout, func() { s.abandon(context.DeadlineExceeded) }).Stop()
-	s.working.Wait()
+	release()
+	settle.Wait(&s.working, settle.DrainTimeout, func() { s.abandon(context.DeadlineExceeded) })
 	s.abandon(nil)
 }
 
 // take returns when no more messages come.
 func (c *consumer) take(messages <-chan amqp091.Delivery) {
-	due, look := time.NewTimer(time.Hour), time.NewTicker(pingEvery)
-	defer due.Stop()
+	look := time.NewTicker(pingEvery)
 	defer look.Stop()
 	for {
-		due.Reset(c.release())
 		select {
 		case d, ok := <-messages:
 			if !ok {
 				return
 			}
-			c.alert.touch()
-			c.handle(&d)
-		case <-due.C:
-		case err := <-c.alert.pinged:
-			c.alert.confirm(err)
+			c.pings.Store(0)
+			c.working.Go(func() { c.handle(&d) })
 		case <-look.C:
 			if c.lost() {
 				return
@@ -78,86 +120,81 @@ func (c *consumer) take(messages <-chan amqp091.Delivery) {
 	}
 }
 
-// release delivers what is due and returns how long the next message has.
-func (c *consumer) release() time.Duration {
-	for {
-		m, size, ok := c.held.take(time.Now())
-		if !ok {
-			break
-		}
-		c.changed(-1, -size)
-		c.work(func() { c.deliver(m) })
-	}
-	if next, ok := c.held.next(); ok {
-		return time.Until(next)
-	}
-	return time.Hour
-}
-
-// handle sends a message on, holds or delivers it. It never blocks.
+// handle sends a message on, or holds it until it is due, and delivers it.
 func (c *consumer) handle(d *amqp091.Delivery) {
-	if c.tenure == nil {
-		c.tenure = newTenure(c.at.pulse, func() error { return roundTrip(d.Acknowledger) })
+	m, err := readMessage(d)
+	if err != nil {
+		_, stamped := d.Headers[message.Stamp]
+		if _, ping := d.Headers[pingHeader]; ping && !stamped {
+			acknowledge(d)
+		} else {
+			c.keep(d, err)
+		}
+		return
 	}
-	m, err := stamp.ReadMessage(d)
-	switch {
-	case err == nil:
-		c.route(m)
-	case isPing(d):
-		acknowledge(d)
-	default:
-		c.work(func() { c.keep(d, err) })
-	}
-}
-
-// roundTrip asks the broker something on a channel.
-func roundTrip(channel amqp091.Acknowledger) error {
-	ch, ok := channel.(*amqp091.Channel)
-	if !ok {
-		return nil
-	}
-	const noSize, wholeChannel = 0, false
-	return ch.Qos(prefetch, noSize, wholeChannel) // for new consumers, of which there will be none
-}
-
-// route decides where a message waits next.
-func (c *consumer) route(m stamp.Message) {
-	now, expired := time.Now(), stamp.Expired(m.Delivery.Headers)
-	remaining := m.Stamp.Remaining(now, expired)
-	if early := remaining - m.Stamp.Left; expired && early > time.Second {
+	now, late := time.Now(), expired(d.Headers)
+	remaining := m.stamp.remaining(now, late)
+	if early := remaining - m.stamp.left; late && early > time.Second {
 		c.at.session.Warn("a message expired too early and waits again: is there a policy with message-ttl?",
 			"message", m.Envelope.ID, "early", early.Round(time.Millisecond))
 	}
 	level := c.at.wheel.schedule.next(remaining)
 	if level == inMemory {
-		size := len(m.Delivery.Body)
-		if c.held.add(now.Add(remaining), size, m) {
-			c.changed(1, size)
-			return
+		size := len(d.Body)
+		if level = 0; c.hold(1, size) {
+			over := pace.Sleep(c.holding, remaining)
+			c.hold(-1, -size)
+			if over != nil {
+				return // the broker redelivers it
+			}
+			level = deliver
 		}
-		level = 0
 	}
 	if level == deliver {
-		c.work(func() { c.deliver(m) })
+		c.deliver(m)
 		return
 	}
-	c.work(func() { c.forward(m, level, now, remaining) })
+	c.forward(m, level, now, remaining)
 }
+
+// hold changes what is held, and tells the Observer; false: there is no room for so much more.
+func (c *consumer) hold(messages, bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if messages > 0 && (c.held.Messages >= mostHeld || c.held.Bytes+bytes > mostHeldBytes) {
+		return false
+	}
+	c.held.Messages += messages
+	c.held.Bytes += bytes
+	if held := c.at.session.Observer.Held; held != nil {
+		held(delayer.HeldEvent{Backend: c.at.session.Backend, Messages: messages, Bytes: bytes})
+	}
+	return true
+}
+
+// leastPause is for how long a message waits at least whose destination has refused one.
+const leastPause = time.Second
 
 // deliver sends a message that is due to its destination. If the destination refuses it, as a full
 // queue may, or no queue takes it, it goes through a queue and is tried again. So do those behind
-// it, untried, while the destination is left alone: messages for one must not delay those for
-// others.
-func (c *consumer) deliver(m stamp.Message) {
-	t := c.at.pauses.begin(m, time.Now())
-	wait := t.wait
-	if wait == 0 {
-		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m, "") })
-		wait = c.at.pauses.end(t, err, time.Now())
+// it, untried, while the destination is left alone: each costs two publishes, and thousands of them
+// would delay those for others.
+func (c *consumer) deliver(m waiting) {
+	// One queue behind an exchange may be full while others are not.
+	to := fmt.Sprintf("%q", []any{m.Delivery.RoutingKey, m.To, m.BCC})
+	pause, _ := c.at.refuses.Wait(to, time.Now())
+	if pause == 0 {
+		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m.Message, "") })
+		if !settle.Refused(err) {
+			if err == nil {
+				c.at.refuses.Succeeded(to)
+			}
+			return
+		}
+		c.at.refuses.Failed(to, time.Now())
+		pause, _ = c.at.refuses.Wait(to, time.Now())
 	}
-	if wait > 0 {
-		c.forward(m, c.at.wheel.schedule.level(wait), time.Now(), 0)
-	}
+	c.forward(m, c.at.wheel.schedule.level(max(pause, leastPause)), time.Now(), 0)
 }
 
 // keep moves a foreign message to the unroutable queue. While that refuses it, it waits unchanged.
@@ -174,9 +211,12 @@ func (c *consumer) keep(d *amqp091.Delivery, why error) {
 }
 
 // forward sends a message to the queue of a level.
-func (c *consumer) forward(m stamp.Message, level int, now time.Time, remaining time.Duration) {
-	next := m.Stamp.Next(now, remaining, c.at.wheel.schedule.ttl(level))
-	c.wait(m.Delivery, level, m.Wait(c.at.session.Settler.User, next))
+func (c *consumer) forward(m waiting, level int, now time.Time, remaining time.Duration) {
+	next := nextStamp(now, remaining, c.at.wheel.schedule.ttl(level))
+	next.priority = m.Delivery.Priority
+	msg := message.SealAgain(m.Delivery, c.at.session.Settler.User, m.Envelope, next.header(m.To, m.BCC))
+	msg.Priority = 0
+	c.wait(m.Delivery, level, msg)
 }
 
 // wait puts a message into the queue of a level, and acknowledges it.
@@ -213,17 +253,13 @@ func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
 	return err
 }
 
-const (
-	firstPause   = 100 * time.Millisecond // after a message could not be published
-	longestPause = 5 * time.Second
-)
-
 // retry calls publish until it succeeds or the consumer ends.
 func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	pause := pace.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+	for {
 		err := c.at.session.Keeper.Ensure(c.alive)
 		if err == nil {
-			err = c.ours()
+			err = c.ours(d.Acknowledger)
 		}
 		if err == nil {
 			err = publish()
@@ -231,39 +267,79 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 		if err == nil || c.alive.Err() != nil {
 			return err
 		}
-		c.at.session.Warn("the controller cannot publish a message; it tries again",
-			"message", d.Headers[delayer.Header], "within", pause, "error", err)
-		select {
-		case <-c.alive.Done():
+		c.at.session.Warn("the controller cannot publish a message; it tries again", "message", d.Headers[delayer.Header], "error", err)
+		if pace.Sleep(c.holding, pause.Failed()) != nil {
 			return err
-		case <-c.at.ctx.Done():
-			return err
-		case <-time.After(pause):
 		}
 	}
 }
 
-// ours returns an error, and ends the consumer, if another may have its messages by now.
-func (c *consumer) ours() error {
-	err := c.tenure.confirm()
-	if err != nil {
-		c.abandon(err)
+// oursFor is for how long a channel is known to be ours that has answered. That is less than a
+// broker waits for heartbeats.
+const oursFor = 5 * time.Second
+
+// ours returns an error, and ends the consumer, if another may have its messages by now: the broker
+// gives them away while this process, or its machine, stands still. Call it right before a message
+// is published. If the process stands still after that, and for as long as the broker waits for a
+// heartbeat, the message arrives twice.
+func (c *consumer) ours(channel amqp091.Acknowledger) error {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	for time.Since(c.answered) > oursFor {
+		const noSize, wholeChannel = 0, false
+		asked := time.Now()
+		asks := channel.(interface{ Qos(int, int, bool) error }).Qos
+		if err := asks(prefetch, noSize, wholeChannel); err != nil { // for new consumers, of which there will be none
+			c.abandon(err)
+			return err
+		}
+		c.answered = asked
 	}
-	return err
+	return nil
 }
 
 // acknowledge removes a message from the intake: it is stored elsewhere.
 func acknowledge(d *amqp091.Delivery) { _ = d.Ack(false) } // fails only if the channel is lost
 
-// forget says that what is held leaves the memory: the broker redelivers it.
-func (c *consumer) forget() { c.changed(-len(c.held.items), -c.held.bytes) }
+const (
+	// pingEvery is how long a consumer must be idle before it sends a ping through the intake.
+	pingEvery = 3 * time.Second
+	// mostPings may be without an answer. Where several controllers consume, each gets only its
+	// share of the pings of all.
+	mostPings = 5
+	// pingHeader marks a ping. What a Delayer has published may have it, but with a stamp.
+	pingHeader = "x-delayer-ping"
+)
 
-// changed says by how much the memory has changed.
-func (c *consumer) changed(messages, bytes int) {
-	if held := c.at.session.Observer.Held; held != nil && messages != 0 {
-		held(delayer.HeldEvent{Backend: c.at.session.Backend, Messages: messages, Bytes: bytes})
+// lost reports whether a consumer gets no more messages. If the intake is deleted and declared
+// again at once, the broker moves the consumer to the new queue. A channel of a quorum queue then
+// drops every delivery, unacknowledged, until it is closed (rabbit_channel,
+// queue_down_consumer_action; seen on RabbitMQ 3.10.8 and 4.3.6). The client is not told. So an
+// idle consumer sends itself pings.
+func (c *consumer) lost() bool {
+	c.mu.Lock()
+	full := c.held.Messages > 0
+	c.mu.Unlock()
+	switch {
+	case full:
+		c.pings.Store(0) // a full memory stops deliveries
+	case c.pings.Load() >= mostPings:
+		c.at.session.Log.Warn("the controller's consumer gets no messages although its queue has some; it consumes again",
+			"queue", c.at.wheel.names.intake())
+		return true
+	default:
+		c.working.Go(c.ping)
 	}
+	return false
 }
 
-// work runs f beside others, and keeps the consumer open until it is done.
-func (c *consumer) work(f func()) { c.working.Go(f) }
+// ping sends a message through the intake. It expires after a minute where no controller consumes.
+func (c *consumer) ping() {
+	ctx, cancel := context.WithTimeout(c.alive, pingEvery) // a broker that blocks publishers takes none
+	defer cancel()
+	none := amqp091.Publishing{Expiration: "60000"} // ms
+	ping := message.Seal(none, message.NewEnvelope(time.Now(), 0, ""), amqp091.Table{pingHeader: true})
+	if c.at.session.Publisher.Publish(ctx, broker.Publishing{Exchange: c.at.wheel.names.enter(), Message: ping}) == nil {
+		c.pings.Add(1)
+	}
+}

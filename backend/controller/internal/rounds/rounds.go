@@ -8,12 +8,17 @@ import (
 	"sync"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
-// A Wheel is a wheel of rounds under a prefix.
+// A Wheel is a wheel of rounds under a prefix. It implements [engine.Strategy] and
+// [engine.Reckoner].
 type Wheel struct {
 	schedule schedule
 	names    names
@@ -34,7 +39,7 @@ func New(prefix string, kind delayer.QueueType, levels int, tick time.Duration) 
 func (w *Wheel) Limits() delayer.Limits {
 	quorum := w.kind == delayer.Quorum
 	return delayer.Limits{
-		Max:               stamp.Longest,
+		Max:               settle.Longest,
 		Resolution:        time.Millisecond,
 		SurvivesRestart:   quorum,
 		SurvivesCrash:     quorum,
@@ -47,6 +52,41 @@ func (w *Wheel) Limits() delayer.Limits {
 	}
 }
 
+// Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of
+// ours, beside the times of the stamp.
+func (w *Wheel) Growth() message.Growth {
+	const times = 165
+	return message.Growth{Hops: 1, NameSize: len(w.names.wait(0)), HeaderSize: times, Carried: true}
+}
+
+// Enter implements [engine.Strategy]: it sends a message to the longest queue that ends before it
+// is due, or straight to a controller.
+func (w *Wheel) Enter(_ context.Context, m engine.Wait) (engine.Entry, error) {
+	now := time.Now()
+	// The engine took the time before it bound the destination: binding is part of the delay.
+	remaining := m.Due.Add(settle.Whole(m.Delay) - m.Delay).Sub(now)
+	exchange, hop := w.names.enter(), time.Duration(0)
+	if level := w.schedule.next(remaining); level >= 0 {
+		exchange, hop = w.names.wait(level), w.schedule.ttl(level)
+	}
+	first := nextStamp(now, remaining, hop)
+	first.priority = m.Priority
+	return engine.Entry{Exchange: exchange, Headers: first.header(m.Destinations, m.BCC), Ordered: true}, nil
+}
+
+// Remaining implements [engine.Reckoner]. A misrouted message with a stamp was between two waiting
+// queues. One without a stamp was published when it was due.
+func (w *Wheel) Remaining(headers amqp091.Table) (time.Duration, bool) {
+	if _, stamped := headers[message.Stamp]; !stamped {
+		return delivery.WhenDue(headers)
+	}
+	m, err := readStamp(headers)
+	if err != nil {
+		return 0, false
+	}
+	return m.stamp.remaining(time.Now(), expired(headers)), true
+}
+
 // Open opens a Delayer, with a controller beside it if runs is true. After an error nothing is left
 // open.
 func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error) {
@@ -54,7 +94,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.Start(ctx, &strategy{wheel: w, limits: w.Limits()})
+	e, err := c.Start(ctx, w)
 	if err != nil || !runs {
 		return engine.Opened(e, err)
 	}

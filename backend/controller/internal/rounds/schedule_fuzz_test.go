@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 )
 
 // FuzzSchedule: with a schedule that is accepted, no step takes longer than what remains of any
@@ -23,7 +23,7 @@ func FuzzSchedule(f *testing.F) {
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			return
 		}
-		remaining := min(time.Duration(delay), stamp.Longest)
+		remaining := min(time.Duration(delay), settle.Longest)
 		switch level := s.next(remaining); level {
 		case deliver:
 			require.LessOrEqual(t, remaining, time.Duration(0))

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -69,7 +69,7 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 		if err != nil {
 			t.Skip("no schedule")
 		}
-		most := min(stamp.Longest/1000, s.ttl(s.levels-1)) * 1000
+		most := min(settle.Longest/1000, s.ttl(s.levels-1)) * 1000
 		left := time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "delay"))
 		late := time.Duration(rapid.Int64Range(0, int64(overhead)).Draw(t, "overhead"))
 		for n := 0; ; n++ {
@@ -84,7 +84,7 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 			require.Less(t, level, s.levels)
 			require.LessOrEqual(t, s.ttl(level)+s.spare, left, "the hop is over before the message is due")
 			if level < s.levels-1 {
-				require.Greater(t, s.ttl(level+1)+s.spare, left, "it is the stamp.Longest that fits")
+				require.Greater(t, s.ttl(level+1)+s.spare, left, "it is the longest that fits")
 			}
 			left -= s.ttl(level) + late
 		}
@@ -96,15 +96,15 @@ func TestHopsNeverExceedWhatRemains(t *testing.T) {
 func arrival(s schedule, published time.Time, delay time.Duration, late func() time.Duration) (now time.Time, lastLate time.Duration) {
 	const expired = true
 	now = published
-	for m := (stamp.Stamp{}).Next(now, delay, 0); ; {
-		remaining := m.Remaining(now, expired)
+	for m := nextStamp(now, delay, 0); ; {
+		remaining := m.remaining(now, expired)
 		switch level := s.next(remaining); level {
 		case deliver:
 			return now, lastLate
 		case inMemory:
 			return now.Add(remaining), 0
 		default:
-			m = m.Next(now, remaining, s.ttl(level))
+			m = nextStamp(now, remaining, s.ttl(level))
 			lastLate = late()
 			now = now.Add(s.ttl(level) + lastLate)
 		}
@@ -124,7 +124,7 @@ func TestEachTriggerSetsTheTimeRight(t *testing.T) {
 		}
 		most := rapid.SampledFrom([]time.Duration{0, overhead, time.Minute}).Draw(t, "most")
 		late := func() time.Duration { return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, "late")) }
-		ta := zero
+		ta := time.Now()
 		tb := ta.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "apart")))
 		a, lateA := arrival(s, ta, delay, late)
 		b, lateB := arrival(s, tb, delay, late)

@@ -7,6 +7,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -38,6 +38,39 @@ type Keeper interface {
 // [github.com/delayer-go/delayer/internal/lib/objects.Live].
 type Objects interface {
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
+}
+
+// Longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
+const Longest = 200 * 365 * 24 * time.Hour
+
+// Whole rounds a delay up to whole milliseconds, the resolution of a controller.
+func Whole(delay time.Duration) time.Duration {
+	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
+		return delay - rest + time.Millisecond
+	}
+	return delay
+}
+
+var clockStart = time.Now()
+
+// Reading is a time on this process's monotonic clock, which means nothing to another process.
+func Reading(t time.Time) time.Duration { return t.Sub(clockStart) }
+
+// A Message is one that a controller has taken.
+type Message struct {
+	Delivery *amqp091.Delivery // as the user published it
+	Envelope message.Envelope
+	To       []any // the delivery keys of its destinations, strings
+	BCC      []any // the user's own BCC, which the broker takes away, strings
+}
+
+// publishing returns it as it is published to its destinations, with keys beside the user's.
+func (m *Message) publishing(user string, keys ...any) amqp091.Publishing {
+	var bcc amqp091.Table
+	if len(m.BCC) > 0 {
+		bcc = amqp091.Table{"BCC": m.BCC}
+	}
+	return message.SealAgain(m.Delivery, user, m.Envelope, bcc, keys...)
 }
 
 // A Settler publishes for a controller. It is safe for concurrent use.
@@ -85,7 +118,7 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 
 // Deliver publishes a message that is due to its destinations, and tells the Observer. apart is as
 // in [broker.Publishing].
-func (s *Settler) Deliver(ctx context.Context, m stamp.Message, apart string) error {
+func (s *Settler) Deliver(ctx context.Context, m Message, apart string) error {
 	dropped, err := s.deliver(ctx, m, apart)
 	if dropped {
 		s.Warn("a message is dropped: its exchange has no queue for it", "message", m.Envelope.ID, "exchange", m.Envelope.Exchange, "routing_key", m.Delivery.RoutingKey)
@@ -95,7 +128,7 @@ func (s *Settler) Deliver(ctx context.Context, m stamp.Message, apart string) er
 }
 
 // Tell tells the Observer of an attempt to deliver a message.
-func (s *Settler) Tell(m stamp.Message, dropped bool, err error) {
+func (s *Settler) Tell(m Message, dropped bool, err error) {
 	if delivered := s.Observer.Delivered; delivered != nil {
 		delivered(delayer.DeliveryEvent{
 			Backend: s.Backend, Exchange: m.Envelope.Exchange, Key: m.Delivery.RoutingKey,
@@ -107,19 +140,19 @@ func (s *Settler) Tell(m stamp.Message, dropped bool, err error) {
 // Delivery returns a message that is due as it is published: straight to its destination, the
 // exchange that a consumer then sees and may answer to. A message that somebody has moved may have
 // lost its routing key: then that is not where the stamp leads.
-func (s *Settler) Delivery(m stamp.Message) broker.Publishing {
+func (s *Settler) Delivery(m Message) broker.Publishing {
 	exchange, key := m.Envelope.Exchange, m.Delivery.RoutingKey
 	wait, _ := s.staged.Wait(exchange, time.Now())
-	if wait > 0 || !slices.Contains(m.Stamp.To, any(delivery.Key(exchange, key, message.Words(key)))) {
+	if wait > 0 || !slices.Contains(m.To, any(delivery.Key(exchange, key, message.Words(key)))) {
 		return s.byStage(m)
 	}
-	return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: m.Deliver(s.User)}
+	return broker.Publishing{Exchange: exchange, Key: key, Direct: true, Message: m.publishing(s.User)}
 }
 
 // byStage returns it as it is published to the delivery stage, which leads to the destination, or
 // keeps the message if that does not exist. It needs no permission to write to the destination.
-func (s *Settler) byStage(m stamp.Message) broker.Publishing {
-	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.Deliver(s.User, m.Stamp.To...)}
+func (s *Settler) byStage(m Message) broker.Publishing {
+	msg := broker.Publishing{Exchange: s.Stage.Exchange(), Key: m.Delivery.RoutingKey, Message: m.publishing(s.User, m.To...)}
 	if m.Envelope.Exchange != "" {
 		msg.Exchange = s.Stage.Exchanges() // not through the discard queue, which would hide a return
 	}
@@ -141,7 +174,7 @@ func Undelivered(err error) bool {
 // exchange of the user's, which has no queue for it: there it is dropped. That is so if, after the
 // return, the user's exchange, the unroutable exchange and its queue are there, and the topology was
 // declared in the second before. Otherwise the error stays.
-func (s *Settler) deliver(ctx context.Context, m stamp.Message, apart string) (dropped bool, err error) {
+func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped bool, err error) {
 	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
 	if msg.Apart = apart; msg.Direct {
 		err = s.Publisher.Publish(ctx, msg)

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -57,11 +56,11 @@ func (w *world) settler() *Settler {
 
 var returned = &delayer.Error{Kind: delayer.ErrUnroutable, Cause: broker.ErrReturned}
 
-func due(exchange string) stamp.Message {
-	return stamp.Message{
+func due(exchange string) Message {
+	return Message{
 		Delivery: &amqp091.Delivery{RoutingKey: "key", UserId: "u", Headers: amqp091.Table{message.Stamp: "s"}},
 		Envelope: message.NewEnvelope(time.Now().Add(-time.Second), 0, exchange),
-		Stamp:    stamp.Stamp{To: []any{delivery.Key(exchange, "key", 1)}, BCC: []any{"own"}},
+		To:       []any{delivery.Key(exchange, "key", 1)}, BCC: []any{"own"},
 	}
 }
 
@@ -156,5 +155,13 @@ func TestSettler_Keep(t *testing.T) {
 	for _, msg := range w.published {
 		require.Equal(t, "p.unroutable.keep", msg.Exchange)
 		require.Equal(t, amqp091.Publishing{Headers: amqp091.Table{"x": "y"}}, msg.Message, "without Expiration, and a UserId that the broker would refuse")
+	}
+}
+
+func TestWhole(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, Longest: Longest,
+	} {
+		require.Equal(t, want, Whole(given), "%v", given)
 	}
 }

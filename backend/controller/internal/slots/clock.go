@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
@@ -16,7 +16,7 @@ import (
 // opened after the engine, whose connections it uses.
 type clock struct {
 	broker atomic.Pointer[brokertime.Clock]
-	vain   atomic.Int64    // when it was last waited for in vain, by [stamp.Reading]
+	vain   atomic.Int64    // when it was last waited for in vain, by [settle.Reading]
 	asking context.Context // once it has ended nobody asks for the time any more
 	close  context.CancelFunc
 }
@@ -29,7 +29,7 @@ func newClock() *clock {
 
 func (c *clock) now() leader.Now {
 	at := time.Now()
-	now := leader.Now{Mono: stamp.Reading(at)}
+	now := leader.Now{Mono: settle.Reading(at)}
 	if known := c.broker.Load(); known != nil {
 		now.Clock, now.Known = known.Read()
 	}
@@ -49,7 +49,7 @@ const lookAgain = 50 * time.Millisecond
 // make a message early: due is what is left, from what now says of the broker's clock.
 func until(due time.Time, now leader.Now) time.Duration {
 	at := time.Now()
-	return due.Sub(at.Add(now.Mono - stamp.Reading(at)))
+	return due.Sub(at.Add(now.Mono - settle.Reading(at)))
 }
 
 // wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is

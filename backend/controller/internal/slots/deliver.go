@@ -10,7 +10,6 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -43,7 +42,7 @@ type destination struct {
 type posted struct {
 	msg    broker.Publishing
 	item   *leader.Item
-	of     stamp.Message
+	of     settle.Message
 	shares bool // a channel with those to other destinations
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
 	"github.com/delayer-go/delayer/backend/controller/internal/writer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 )
@@ -111,7 +110,7 @@ func (p *publisher) step(e writer.Event) {
 // advance tells the writer what has happened, and does what it says. why is the error of records that
 // are not stored. The caller holds mu.
 func (p *publisher) advance(e writer.Event, why error) {
-	now := stamp.Reading(time.Now())
+	now := settle.Reading(time.Now())
 	todo, next := p.writer.Step(now, e)
 	p.do(todo, why)
 	if next > 0 {

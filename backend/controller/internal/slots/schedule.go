@@ -11,7 +11,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
@@ -90,12 +90,12 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	if err != nil {
 		return "", err
 	}
-	if delay < 0 || delay > stamp.Longest {
-		return "", d.fail(op, t, delayer.ErrOutOfRange, fmt.Errorf("%v is not between 0 and %v", delay, stamp.Longest))
+	if delay < 0 || delay > settle.Longest {
+		return "", d.fail(op, t, delayer.ErrOutOfRange, fmt.Errorf("%v is not between 0 and %v", delay, settle.Longest))
 	}
 	began := time.Now()
 	next, err := d.change(ctx, op, t, func(now leader.Now) (brokertime.Due, error) {
-		left := until(began.Add(stamp.Whole(delay)), now)
+		left := until(began.Add(settle.Whole(delay)), now)
 		if next, _, _ := leader.Enter(now, left); next >= t.due {
 			return next, nil
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
@@ -32,7 +32,7 @@ func New(prefix string, memory int) *Wheel {
 // Limits returns what controllers of this wheel can do.
 func (w *Wheel) Limits() delayer.Limits {
 	return delayer.Limits{
-		Max:               stamp.Longest,
+		Max:               settle.Longest,
 		Resolution:        time.Millisecond,
 		SurvivesRestart:   true,
 		SurvivesCrash:     true,

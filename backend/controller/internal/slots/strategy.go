@@ -10,7 +10,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -72,9 +72,9 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	}
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	at := m.Due.Add(-m.Delay)
-	left := until(at.Add(stamp.Whole(m.Delay)), now)
+	left := until(at.Add(settle.Whole(m.Delay)), now)
 	if now.Known {
-		now = s.steady.from(now, stamp.Reading(at))
+		now = s.steady.from(now, settle.Reading(at))
 	}
 	due, remaining, own := leader.Enter(now, max(0, left))
 	if r != nil && r.due != 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/backend/controller/internal/stamp"
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -77,7 +77,7 @@ type foreign struct {
 
 // due returns a message that is due as a controller delivers it. The error says why it is none:
 // nobody of ours has written it.
-func due(it *leader.Item) (m stamp.Message, err error) {
+func due(it *leader.Item) (m settle.Message, err error) {
 	c, err := bundle.ReadContent(it.Payload)
 	if err != nil {
 		return m, err
@@ -99,6 +99,6 @@ func due(it *leader.Item) (m stamp.Message, err error) {
 		Priority: p.Priority, CorrelationId: p.CorrelationId, ReplyTo: p.ReplyTo, Expiration: p.Expiration, MessageId: p.MessageId,
 		Timestamp: p.Timestamp, Type: p.Type, UserId: it.User, AppId: p.AppId, Body: p.Body, RoutingKey: c.Key,
 	}
-	m.Stamp.To = anys(c.To)
+	m.To = anys(c.To)
 	return m, nil
 }

@@ -36,7 +36,7 @@ func TestDue(t *testing.T) {
 	require.Equal(t, "alice", m.Delivery.UserId)
 	require.Equal(t, amqp091.Table{"mine": "1"}, m.Delivery.Headers)
 	require.Equal(t, uint8(3), m.Delivery.Priority)
-	require.Equal(t, []any{"~d:=x", "~d:=y"}, m.Stamp.To)
+	require.Equal(t, []any{"~d:=x", "~d:=y"}, m.To)
 	require.Equal(t, time.Second, m.Envelope.Delay)
 	rec.Due += 5000
 	m, err = due(&leader.Item{Record: rec})

@@ -1,4 +1,4 @@
-package stamp
+package rounds
 
 import (
 	"testing"
@@ -8,23 +8,25 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 func TestStamp_RoundTrip(t *testing.T) {
-	for _, s := range []Stamp{
-		{Clock: "c", OwnDue: 5, Hop: time.Second, Left: -time.Millisecond, To: []any{"~d:=x"}, BCC: []any{"a", ""}},
-		{Clock: "c", OwnDue: 0, To: []any{"~d:=x", "~d:=y.."}},
-		{Clock: "c", To: []any{"~d:=x"}, Priority: 255},
-		{Clock: "c", To: []any{"~d:=3: x"}, BCC: []any{" d1:a", "b1:", "\xff\n"}},
+	of := func(s stamp, to, bcc []any) waiting { return waiting{settle.Message{To: to, BCC: bcc}, s} }
+	for _, m := range []waiting{
+		of(stamp{clock: "c", ownDue: 5, hop: time.Second, left: -time.Millisecond}, []any{"~d:=x"}, []any{"a", ""}),
+		of(stamp{clock: "c", ownDue: 0}, []any{"~d:=x", "~d:=y.."}, nil),
+		of(stamp{clock: "c", priority: 255}, []any{"~d:=x"}, nil),
+		of(stamp{clock: "c"}, []any{"~d:=3: x"}, []any{" d1:a", "b1:", "\xff\n"}),
 	} {
-		got, err := Read(s.Header())
+		got, err := readStamp(m.stamp.header(m.To, m.BCC))
 		require.NoError(t, err)
-		require.Equal(t, s, got)
+		require.Equal(t, m, got)
 	}
 }
 
-func TestRead_SaysWhatIsWrong(t *testing.T) {
+func TestReadStamp_SaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
 		"c 5 0 1 0 ":                   "has no destination",
 		"c 5 0 1 0":                    "has no destination",
@@ -48,28 +50,28 @@ func TestRead_SaysWhatIsWrong(t *testing.T) {
 		"c 5 0 9223372036854775807 0":  "impossible times",
 		"c 5 0 -9223372036854775808 0": "impossible times",
 	} {
-		_, err := Read(amqp091.Table{message.Stamp: text})
+		_, err := readStamp(amqp091.Table{message.Stamp: text})
 		require.ErrorContains(t, err, want, text)
 	}
-	_, err := Read(amqp091.Table{message.Stamp: "c 5 0 1 0 d5:~d:=x"})
+	_, err := readStamp(amqp091.Table{message.Stamp: "c 5 0 1 0 d5:~d:=x"})
 	require.NoError(t, err)
-	_, err = Read(nil)
-	require.ErrorContains(t, err, "no header x-delayer-stamp")
-	_, err = Read(amqp091.Table{message.Stamp: amqp091.Table{}})
-	require.ErrorContains(t, err, "is a amqp091.Table")
+	_, err = readStamp(nil)
+	require.ErrorContains(t, err, "header x-delayer-stamp lacks its times")
+	_, err = readStamp(amqp091.Table{message.Stamp: amqp091.Table{}})
+	require.ErrorContains(t, err, "lacks its times")
 }
 
-// FuzzRead takes headers as they come from the wire: whatever is read without an error can be
+// FuzzReadStamp takes headers as they come from the wire: whatever is read without an error can be
 // written again, and is then the same.
-func FuzzRead(f *testing.F) {
+func FuzzReadStamp(f *testing.F) {
 	f.Add("c 5 0 1 0 d5:~d:=x")
 	f.Add("c 5 6 -7 8 d5:~d:=xd8:~d:=yyyyb0:b2:\xff ")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := Read(amqp091.Table{message.Stamp: text})
+		s, err := readStamp(amqp091.Table{message.Stamp: text})
 		if err != nil {
 			return
 		}
-		again, err := Read(s.Header())
+		again, err := readStamp(s.stamp.header(s.To, s.BCC))
 		require.NoError(t, err)
 		require.Equal(t, s, again)
 	})
@@ -83,17 +85,17 @@ func TestStamp_RemainingIsNeverTooShort(t *testing.T) {
 			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name))
 		}
 		sent := time.Now()
-		remaining, hop := draw("remaining", Longest), draw("hop", time.Hour)
-		mine := Stamp{To: []any{"~d:=x"}}.Next(sent, remaining, hop)
+		remaining, hop := draw("remaining", settle.Longest), draw("hop", time.Hour)
+		mine := nextStamp(sent, remaining, hop)
 		theirs := mine
-		theirs.Clock, theirs.OwnDue = "another", draw("another clock", Longest)
+		theirs.clock, theirs.ownDue = "another", draw("another clock", settle.Longest)
 
 		longer := draw("longer", time.Hour)
 		came := sent.Add(hop + longer)
 		truth := remaining - hop - longer
-		require.Equal(t, truth, mine.Remaining(came, true), "no drift")
-		require.Equal(t, truth+longer, theirs.Remaining(came, true), "late, never early")
-		require.Equal(t, remaining, theirs.Remaining(came, false), "it may not have waited")
+		require.Equal(t, truth, mine.remaining(came, true), "no drift")
+		require.Equal(t, truth+longer, theirs.remaining(came, true), "late, never early")
+		require.Equal(t, remaining, theirs.remaining(came, false), "it may not have waited")
 	})
 }
 
@@ -101,17 +103,9 @@ func TestExpired(t *testing.T) {
 	one := func(reason string) amqp091.Table {
 		return amqp091.Table{"x-death": []any{amqp091.Table{"reason": reason, "time": time.Unix(1, 0)}}}
 	}
-	require.True(t, Expired(one("expired")))
-	require.False(t, Expired(one("maxlen")), "a policy has made the queue overflow: it has not waited")
+	require.True(t, expired(one("expired")))
+	require.False(t, expired(one("maxlen")), "a policy has made the queue overflow: it has not waited")
 	for _, headers := range []amqp091.Table{nil, {"x-death": "x"}, {"x-death": []any{}}, {"x-death": []any{"x"}}} {
-		require.False(t, Expired(headers))
-	}
-}
-
-func TestWhole(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{
-		1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, Longest: Longest,
-	} {
-		require.Equal(t, want, Whole(given), "%v", given)
+		require.False(t, expired(headers))
 	}
 }
