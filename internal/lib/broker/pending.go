@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -65,21 +62,16 @@ func (m *Pending) borrow(ctx context.Context) error {
 		}
 		<-c.filling
 	}
-	limit := p.proof.limit.Load()
-	switch size := int64(len(msg.Message.Body)); {
-	case err != nil:
-	case c.covers(msg): // those before it have proved that the broker takes it
+	if err != nil {
+		m.release()
+		return err
+	}
+	if c.covers(msg) { // those before it have proved that the broker takes it
 		for ; m.slots > 1; m.slots-- {
 			<-c.slots
 		}
-	case limit > 0 && size > limit:
-		cause := fmt.Errorf("the body has %d bytes, the broker accepts %d (max_message_size)", size, limit)
-		err = p.fail(delayer.ErrInvalid, cause, "")
 	}
-	if err != nil {
-		m.release()
-	}
-	return err
+	return nil
 }
 
 // release frees what a message has of its channel.
@@ -139,7 +131,7 @@ func (m *Pending) Wait(ctx context.Context) error {
 		<-o.closed
 		err = m.lost(o.cause)
 	} else {
-		p.proof.taken(len(m.msg.Message.Body))
+		p.accepted(len(m.msg.Message.Body))
 		if !c.accepts.Load() {
 			c.accepts.Store(true)
 		}
@@ -163,7 +155,6 @@ func (m *Pending) Wait(ctx context.Context) error {
 // lost is the error of a message whose channel was lost before its confirm.
 func (m *Pending) lost(cause error) error {
 	p := m.publisher
-	p.proof.learn(cause)
 	hint, kind := refusal(cause)
 	only := m.slots > 1 || m.open.sent.Load() == 1 // then the broker has closed the channel because of this message
 	switch {
@@ -225,46 +216,4 @@ func (m *Pending) fail(kind, cause error, hint string) {
 		m.state, m.err = taken, m.publisher.fail(kind, cause, hint)
 		m.written <- struct{}{}
 	}
-}
-
-// proof records which bodies the broker accepts. It closes a channel because of a message that it
-// does not accept, and the outcome of the others on that channel is then unknown. AMQP does not
-// tell max_message_size, so a message whose body is larger than any before is alone on its channel.
-type proof struct {
-	size  atomic.Int64 // the largest body that was confirmed
-	limit atomic.Int64 // max_message_size, once the broker has named it; otherwise 0
-}
-
-// covers reports whether a body of that size may share a channel with others.
-func (p *proof) covers(size int) bool { return int64(size) <= p.size.Load() }
-
-// taken notes that the broker accepted a body of that size.
-func (p *proof) taken(size int) {
-	for {
-		known := p.size.Load()
-		if int64(size) <= known || p.size.CompareAndSwap(known, int64(size)) {
-			return
-		}
-	}
-}
-
-// learn notes the limit if an error names it.
-func (p *proof) learn(err error) {
-	var amqpErr *amqp091.Error
-	if !errors.As(err, &amqpErr) || !amqpErr.Server {
-		return
-	}
-	if m := tooLarge.FindStringSubmatch(amqpErr.Reason); m != nil {
-		limit, _ := strconv.ParseInt(m[1], 10, 64)
-		p.limit.Store(limit)
-	}
-}
-
-// tooLarge is what RabbitMQ 3.10, 4.0 and 4.3 say, as 406, of a body above max_message_size.
-var tooLarge = regexp.MustCompile(`message size \d+ is larger than configured max size (\d+)`)
-
-// reset forgets everything: another node of the cluster may have another configuration.
-func (p *proof) reset() {
-	p.size.Store(0)
-	p.limit.Store(0)
 }

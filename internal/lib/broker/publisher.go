@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -67,7 +68,11 @@ type Publisher struct {
 	backend  string
 	channels []*publisherChannel // one on each connection, for exchanges of ours
 	pool     *pool               // for other exchanges, and for messages that the broker may not accept
-	proof    proof
+
+	// largest is the size of the largest body that was confirmed. The broker closes a channel because
+	// of a body above max_message_size, which AMQP does not tell, and the outcome of the others on
+	// that channel is then unknown. So a message with a larger body is alone on its channel.
+	largest atomic.Int64
 
 	mu      sync.Mutex
 	turn    uint64
@@ -84,7 +89,7 @@ const PublisherChannels = 2
 func NewPublisher(backend string, onReset func(), conns ...*Conn) *Publisher {
 	p := &Publisher{backend: backend}
 	reset := func() {
-		p.proof.reset()
+		p.largest.Store(0) // another node of the cluster may have another configuration
 		onReset()
 	}
 	for _, conn := range conns {
@@ -181,7 +186,16 @@ func (p *Publisher) Alone(msg *Publishing) bool {
 }
 
 // Covers reports whether it is known that the broker takes a body of so many bytes.
-func (p *Publisher) Covers(size int) bool { return p.proof.covers(size) }
+func (p *Publisher) Covers(size int) bool { return int64(size) <= p.largest.Load() }
+
+// accepted notes that the broker has taken a body of so many bytes.
+func (p *Publisher) accepted(size int) {
+	for known := p.largest.Load(); int64(size) > known; known = p.largest.Load() {
+		if p.largest.CompareAndSwap(known, int64(size)) {
+			return
+		}
+	}
+}
 
 func (p *Publisher) fail(kind, cause error, hint string) error {
 	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}

@@ -66,7 +66,7 @@ func (c *publisherChannel) enter(ctx context.Context, room chan struct{}) error 
 
 // covers reports whether a message may share a channel of the pool with others to its destination.
 func (c *publisherChannel) covers(msg *Publishing) bool {
-	return c.publisher.proof.covers(len(msg.Message.Body)) && (c.accepts.Load() || !msg.Direct)
+	return c.publisher.Covers(len(msg.Message.Body)) && (c.accepts.Load() || !msg.Direct)
 }
 
 const (

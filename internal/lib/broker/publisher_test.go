@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -157,26 +156,16 @@ func TestReturned(t *testing.T) {
 	require.Empty(t, o.waiting)
 }
 
-// TestProof goes through every transition of what is known.
-func TestProof(t *testing.T) {
-	var p proof
-	require.True(t, p.covers(0), "an empty body is no larger than any")
-	require.False(t, p.covers(1))
-	p.taken(2)
-	require.True(t, p.covers(2))
-	require.False(t, p.covers(3))
-	p.taken(1)
-	require.True(t, p.covers(2), "a smaller one takes nothing back")
-	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: errors.New("EOF")})
-	require.Zero(t, p.limit.Load())
-	p.learn(&delayer.Error{Kind: delayer.ErrUnknown, Cause: plain(&amqp091.Error{
-		Code: 406, Reason: "PRECONDITION_FAILED - message size 5 is larger than configured max size 4", Server: true,
-	})})
-	require.EqualValues(t, 4, p.limit.Load())
-
-	p.reset()
-	require.False(t, p.covers(1))
-	require.Zero(t, p.limit.Load())
+// TestCovers: what a larger body has proved is true of smaller ones.
+func TestCovers(t *testing.T) {
+	var p Publisher
+	require.True(t, p.Covers(0), "an empty body is no larger than any")
+	require.False(t, p.Covers(1))
+	p.accepted(2)
+	require.True(t, p.Covers(2))
+	require.False(t, p.Covers(3))
+	p.accepted(1)
+	require.True(t, p.Covers(2), "a smaller one takes nothing back")
 }
 
 // TestServe_KeepsOrder: a channel is replaced while messages wait for it. The next one has them in
