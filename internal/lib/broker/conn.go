@@ -308,16 +308,6 @@ func (c *Conn) From(major, minor int) bool {
 // Log is the logger of the connection.
 func (c *Conn) Log() *slog.Logger { return c.log }
 
-// channelMax is how many channels the connection may have at a time. 0 means any number, or that
-// there is no connection.
-func (c *Conn) channelMax() int {
-	state, _ := c.now()
-	if state.conn == nil {
-		return 0
-	}
-	return int(state.conn.Config.ChannelMax)
-}
-
 // Drop gives up the connection, on which the broker does not answer. Another follows.
 func (c *Conn) Drop() {
 	if state, _ := c.now(); state.conn != nil {

@@ -37,7 +37,6 @@ type pool struct {
 	lent    map[destination]*publisherChannel
 	free    []*publisherChannel // the one that was used last is the last
 	freed   chan struct{}       // closed when a channel is free, if somebody waits; nil otherwise
-	shrinks *time.Timer         // nil unless more are free than are kept
 	closed  bool
 	retired sync.WaitGroup // channels that were closed since they were not needed
 }
@@ -47,8 +46,8 @@ const (
 	// does not answer is granted no more credit. RabbitMQ then reads 200 more of its messages, and
 	// after that nothing more from the whole connection (credit_flow).
 	poolWindow = 128
-	// keptFree is how many free channels stay open. Others are closed when they have been free for
-	// freeFor.
+	// keptFree is how many free channels stay open. Of others those are closed that have been free
+	// for freeFor when another becomes free.
 	keptFree = 8
 	freeFor  = 10 * time.Second
 	// mostChannels bounds the pool. A broker with a smaller channel_max has room for others beside.
@@ -62,8 +61,8 @@ func newPool(publisher *Publisher, conn *Conn) *pool {
 		return publisher.start(&publisherChannel{conn: conn, onReset: func() {}, pool: p}, poolWindow)
 	}
 	p.most = func() int {
-		if all := conn.channelMax(); all > 0 {
-			return max(1, min(mostChannels, all/2))
+		if state, _ := conn.now(); state.conn != nil {
+			return min(mostChannels, int(state.conn.Config.ChannelMax)/2)
 		}
 		return mostChannels
 	}
@@ -135,27 +134,11 @@ func (p *pool) put(c *publisherChannel) {
 	}
 	c.since = time.Now()
 	p.free = append(p.free, c)
-	p.shrinkLater()
-}
-
-// shrinkLater makes sure that channels are closed that are free and not kept. The caller holds mu.
-func (p *pool) shrinkLater() {
-	if p.shrinks == nil && len(p.free) > keptFree && !p.closed {
-		p.shrinks = time.AfterFunc(freeFor-time.Since(p.free[0].since), p.shrink)
-	}
-}
-
-func (p *pool) shrink() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shrinks = nil
 	for !p.closed && len(p.free) > keptFree && time.Since(p.free[0].since) >= freeFor {
-		c := p.free[0]
+		p.free[0].cancel()
+		p.retired.Go(p.free[0].ended)
 		p.free = p.free[1:]
-		c.cancel()
-		p.retired.Go(c.ended)
 	}
-	p.shrinkLater()
 }
 
 // close takes the channels out of the pool. Whoever waits for one gets ErrClosed.
@@ -163,9 +146,6 @@ func (p *pool) close() []*publisherChannel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	if p.shrinks != nil {
-		p.shrinks.Stop()
-	}
 	if p.freed != nil {
 		close(p.freed)
 		p.freed = nil
