@@ -247,7 +247,7 @@ func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.
 	if err != nil {
 		return err
 	}
-	defer conn.CloseBy(ctx)
+	defer conn.Close()
 	return f(conn, settings, p)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -35,8 +34,6 @@ type Conn struct {
 	done   chan struct{} // closed when the goroutine has ended
 
 	opened chan *amqp091.Channel // by Dial, and not used yet
-
-	goodbye atomic.Int64 // how long Close waits for the broker's answer
 
 	mu      sync.Mutex
 	at      int // index into all: the current address, or the last one
@@ -71,7 +68,6 @@ func Dial(ctx context.Context, opts Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{opts: opts, all: all, done: make(chan struct{}), changed: make(chan struct{}), opened: make(chan *amqp091.Channel, opts.Open)}
-	c.goodbye.Store(int64(closeTimeout))
 	c.log = opts.Slog().With("connection", opts.Name)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	up, err := c.dial(ctx, 0)
@@ -106,7 +102,7 @@ func (c *Conn) keep(up connState) {
 	for {
 		lost := c.watch(up)
 		if lost == nil {
-			_ = up.conn.CloseDeadline(time.Now().Add(time.Duration(c.goodbye.Load())))
+			_ = up.conn.CloseDeadline(time.Now().Add(closeTimeout))
 		}
 		// amqp091-go closes the socket only once its channels are closed. That waits for who
 		// writes, and a write into a full socket for minutes.
@@ -320,17 +316,4 @@ func (c *Conn) Drop() {
 func (c *Conn) Close() {
 	c.cancel()
 	<-c.done
-}
-
-// CloseBy is Close that does not wait for the broker once ctx has ended: it has not answered then.
-func (c *Conn) CloseBy(ctx context.Context) {
-	left := time.Duration(0)
-	if ctx.Err() == nil {
-		left = closeTimeout
-	}
-	if by, ok := ctx.Deadline(); ok {
-		left = min(left, time.Until(by))
-	}
-	c.goodbye.Store(int64(left))
-	c.Close()
 }

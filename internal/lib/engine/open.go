@@ -56,12 +56,6 @@ func (c *Connected) Control() *broker.Control { return c.control }
 // Close ends the connection if Start is never called.
 func (c *Connected) Close() { c.control.Close() }
 
-// CloseBy is Close that does not wait for the broker once ctx has ended.
-func (c *Connected) CloseBy(ctx context.Context) {
-	c.control.Conn().CloseBy(ctx)
-	c.control.Close()
-}
-
 // Start declares the topology, opens the publishing connections and returns the engine. After an
 // error everything is closed.
 func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err error) {
