@@ -65,24 +65,17 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	}
 	alive, dead := context.WithCancelCause(context.Background())
 	closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
-	stop, watched := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(watched)
-		select {
-		case err := <-closed:
-			if err != nil {
-				dead(err)
-			}
-		case <-stop:
+		if err := <-closed; err != nil {
+			dead(err)
 		}
 		dead(ErrConsumerEnded)
 	}()
 	c.Serve(alive, messages)
-	if ch.IsClosed() {
-		<-watched // it knows the cause
+	if !ch.IsClosed() {
+		return ErrConsumerEnded
 	}
-	close(stop)
-	<-watched
+	<-alive.Done()
 	return context.Cause(alive)
 }
 

@@ -27,8 +27,7 @@ const dialTimeout = 30 * time.Second
 
 func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
 	var failed []string
-	var last, kind error
-	agree := true // all fail for the same reason: otherwise one of them may come back
+	var why error // the one that may end soon, if there is one
 	for i := range c.all {
 		at := (first + i) % len(c.all)
 		up, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
@@ -47,15 +46,12 @@ func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
 		if len(c.all) == 1 {
 			return up, err
 		}
-		_, is := classify(err)
-		agree = agree && (last == nil || errors.Is(is, kind))
-		last, kind = err, is
+		if why == nil || permanent(why) {
+			why = err
+		}
 		failed = append(failed, fmt.Sprintf("%s: %v", c.all[at], plain(err)))
 	}
-	if !agree {
-		last = errors.New("for several reasons")
-	}
-	return connState{}, &reason{"no address answers: " + strings.Join(failed, "; "), last}
+	return connState{}, &reason{"no address answers: " + strings.Join(failed, "; "), why}
 }
 
 // attemptDeadline returns when one dial attempt must end, so that a host that does not answer
@@ -65,13 +61,10 @@ func attemptDeadline(ctx context.Context, left int) time.Time {
 	if left > 1 {
 		timeout = dialTimeout / 3
 	}
-	deadline := time.Now().Add(timeout)
 	if d, ok := ctx.Deadline(); ok {
-		if mine := time.Now().Add(time.Until(d) / time.Duration(left)); mine.Before(deadline) {
-			return mine
-		}
+		timeout = min(timeout, time.Until(d)/time.Duration(left))
 	}
-	return deadline
+	return time.Now().Add(timeout)
 }
 
 func dial(ctx context.Context, to address, opts Options, deadline time.Time) (connState, error) {

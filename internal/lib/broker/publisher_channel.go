@@ -137,7 +137,6 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 			case <-changed:
 				state, changed = c.conn.now()
 			case <-o.closed:
-				c.report(o)
 				return false
 			case <-o.renew:
 				return true
@@ -151,7 +150,6 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 		c.first = m // unless it is written here the next channel writes it, before those that came later
 		if o.ch.IsClosed() {
 			<-o.closed
-			c.report(o)
 			return false
 		}
 		select {
@@ -162,15 +160,6 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 		c.first = nil
 		o.gathering.begin()
 		c.write(o, m)
-	}
-}
-
-// report logs the loss of a channel, unless its connection logs it or it concerns only callers who
-// get the error.
-func (c *publisherChannel) report(o *openChannel) {
-	var amqpErr *amqp091.Error
-	if c.ctx.Err() == nil && c.pool == nil && errors.As(o.cause, &amqpErr) && amqpErr.Server && amqpErr.Recover {
-		c.conn.log.Warn("publishing channel lost", "error", plain(o.cause))
 	}
 }
 
