@@ -17,10 +17,21 @@ import (
 
 // classify turns an error of amqp091-go or of the network into its kind and the remedy.
 func classify(err error) (hint string, kind error) {
-	if hint, kind := classifyTLS(err); kind != nil {
-		return hint, kind
-	}
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	var op *net.OpError
 	switch {
+	case errors.As(err, &authority):
+		return "the broker's certificate is signed by another authority: give that authority's certificate as tls.ca_file", delayer.ErrUnavailable
+	case errors.As(err, &host):
+		return "use a host name of the broker's certificate in the URL, or give one as tls.server_name", delayer.ErrUnavailable
+	case errors.As(err, &invalid):
+		return "the broker needs a valid certificate", delayer.ErrUnavailable
+	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error", strings.Contains(err.Error(), "remote error: tls: "):
+		// The broker's alert about our certificate; amqp091-go keeps only its text.
+		return "the broker wants a client certificate of an authority that it trusts: give tls.cert_file and tls.key_file", delayer.ErrAccess
 	case errors.Is(err, errChannels):
 		return "set channel_max in rabbitmq.conf to that number or more, and leave channel_max out of url", delayer.ErrUnavailable
 	case errors.Is(err, errHeartbeat):
@@ -98,27 +109,6 @@ func refusal(err error) (hint string, kind error) {
 	return "", nil
 }
 
-// classifyTLS knows what goes wrong with certificates; kind is nil for anything else.
-func classifyTLS(err error) (hint string, kind error) {
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var alert tls.AlertError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &authority):
-		return "the broker's certificate is signed by another authority: give that authority's certificate as tls.ca_file", delayer.ErrUnavailable
-	case errors.As(err, &host):
-		return "use a host name of the broker's certificate in the URL, or give one as tls.server_name", delayer.ErrUnavailable
-	case errors.As(err, &invalid):
-		return "the broker needs a valid certificate", delayer.ErrUnavailable
-	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error", strings.Contains(err.Error(), "remote error: tls: "):
-		// The broker's alert about our certificate; amqp091-go keeps only its text.
-		return "the broker wants a client certificate of an authority that it trusts: give tls.cert_file and tls.key_file", delayer.ErrAccess
-	}
-	return "", nil
-}
-
 // permanent reports whether the broker was reached and refused. Trying again soon will not help.
 func permanent(err error) bool {
 	_, kind := classify(err)
@@ -135,24 +125,21 @@ func dialError(op, backend, endpoint string, err error) *delayer.Error {
 	return &delayer.Error{Op: op, Backend: backend, Object: endpoint, Kind: kind, Cause: plain(err), Hint: hint}
 }
 
-// plain shortens amqp091-go's "Exception (403) Reason: …". It keeps the error in the chain for
-// errors.As.
+// plain shortens amqp091-go's "Exception (403) Reason: …", and keeps the error in the chain. The
+// broker quotes names as they are: it removes control characters, which terminals obey.
 func plain(err error) error {
 	var known *reason
 	var amqpErr *amqp091.Error
 	if !errors.As(err, &known) && errors.As(err, &amqpErr) && amqpErr.Reason != "" {
-		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, strings.Map(printable, amqpErr.Reason)), amqpErr}
+		text := strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return unicode.ReplacementChar
+			}
+			return r
+		}, amqpErr.Reason)
+		return &reason{fmt.Sprintf("%d %s", amqpErr.Code, text), amqpErr}
 	}
 	return err
-}
-
-// printable removes control characters, which terminals obey, from errors and logs: the broker
-// quotes names as they are.
-func printable(r rune) rune {
-	if unicode.IsControl(r) {
-		return unicode.ReplacementChar
-	}
-	return r
 }
 
 type reason struct {
