@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -83,15 +82,14 @@ type flight struct {
 }
 
 // send sends messages once. It returns those to be sent again, unless this is the last attempt. One
-// goroutine submits messages and this one waits
-// for their confirms, so that a message that waits for its turn holds up no confirm.
+// goroutine submits messages and this one waits for their confirms, so that a message that waits for
+// its turn holds up no confirm.
 func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int) {
 	e := b.engine
 	flights := make(chan flight, min(len(todo), inFlight))
 	var flying sync.WaitGroup
-	var latest atomic.Int64 // that was submitted
-	go b.submit(ctx, todo, flights, &flying, &latest)
-	doubted := -1 // the latest when the topology was last doubted: what was lost up to there tells nothing new
+	go b.submit(ctx, todo, flights, &flying)
+	lost := false // none, as far as is known
 	for f := range flights {
 		if f.err == nil {
 			f.err = f.pending.Wait(ctx)
@@ -102,23 +100,23 @@ func (b *batch) send(ctx context.Context, todo []int, last bool) (again []int) {
 		flying.Done()
 		m := &b.messages[f.index]
 		b.results[f.index] = e.explain(f.err, m.Delay, m.Exchange, m.Key)
-		lost := f.err != nil && e.lost(f.err, m.Delay)
-		if lost && f.index > doubted {
-			e.keeper.Doubt()
-			doubted = int(latest.Load())
-		}
-		if !last && lost {
+		is := f.err != nil && e.lost(f.err, m.Delay)
+		lost = lost || is
+		if !last && is {
 			again = append(again, f.index)
 		} else {
 			b.tell(ctx, f.index)
 		}
+	}
+	if lost {
+		e.keeper.Doubt()
 	}
 	return again
 }
 
 // submit submits messages in ascending order. Preparing one may wait for a connection, and Close
 // waits for the confirms of those before it: so Close ends that.
-func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, flying *sync.WaitGroup, latest *atomic.Int64) {
+func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, flying *sync.WaitGroup) {
 	defer close(flights)
 	e := b.engine
 	prepare, cancel := context.WithCancel(ctx)
@@ -132,7 +130,6 @@ func (b *batch) submit(ctx context.Context, todo []int, flights chan<- flight, f
 		}
 		m, f := &b.messages[i], flight{index: i, err: ended}
 		if ended == nil {
-			latest.Store(int64(i))
 			if b.began != nil && b.began[i].IsZero() {
 				b.began[i] = time.Now()
 			}
