@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -108,35 +109,24 @@ func Kind(value any) string {
 
 // Integer is the value of an integer of any width that amqp091-go has.
 func Integer(value any) (int64, bool) {
-	switch v := value.(type) {
-	case int:
-		return int64(v), true
-	case int8:
-		return int64(v), true
-	case int16:
-		return int64(v), true
-	case int32:
-		return int64(v), true
-	case int64:
-		return v, true
-	case uint8:
-		return int64(v), true
-	case uint16:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
+	v := reflect.ValueOf(value)
+	if value == nil || v.Type().PkgPath() != "" { // one such as time.Duration, which AMQP does not have
+		return 0, false
+	}
+	switch v.Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return v.Int(), true
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return int64(v.Uint()), true //nolint:gosec // 32 bits at most
 	}
 	return 0, false
 }
 
 func ofInteger(n int64) (time.Duration, error) {
-	switch {
-	case n <= 0:
-		return 0, nil
-	case n > math.MaxUint32:
+	if n > math.MaxUint32 {
 		return 0, tooLong(strconv.FormatInt(n, 10))
 	}
-	return time.Duration(n) * time.Millisecond, nil
+	return time.Duration(max(n, 0)) * time.Millisecond, nil
 }
 
 func tooLong(value string) error {
@@ -165,12 +155,10 @@ func ofFloat(f float64) (time.Duration, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return 0, fmt.Errorf("header %s is %v: the plugin fails on it (write an integer, in milliseconds)", Header, f)
-	case f <= 0:
-		return 0, nil
 	case f >= math.MaxUint32+1:
 		return 0, tooLong(strconv.FormatFloat(f, 'g', -1, 64))
 	}
-	return ofInteger(min(int64(math.Ceil(f)), math.MaxUint32))
+	return ofInteger(int64(min(math.Ceil(max(f, 0)), math.MaxUint32)))
 }
 
 // Misspelt returns the name of a header that the plugin does not read although it looks like the

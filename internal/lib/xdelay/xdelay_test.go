@@ -55,7 +55,7 @@ func TestOf_Errors(t *testing.T) {
 		"words":      {"5s", `"5s"`}, "empty": {"", `""`}, "a space": {" 5", `" 5"`}, "a fraction": {"5.0", `"5.0"`},
 		"only a sign": {"-", `"-"`}, "bytes": {[]byte("x"), `"x"`}, "a line break": {"5\n", `"5\n"`},
 		"NaN": {math.NaN(), "NaN"}, "infinity": {math.Inf(1), "+Inf"}, "negative infinity": {math.Inf(-1), "-Inf"},
-		"bool": {true, "bool"}, "time": {time.Unix(0, 0), "a timestamp"}, "table": {amqp091.Table{}, "a table"},
+		"bool": {true, "bool"}, "a Go type": {time.Second, "a number"}, "time": {time.Unix(0, 0), "a timestamp"}, "table": {amqp091.Table{}, "a table"},
 		"array": {[]any{1}, "an array"}, "decimal": {amqp091.Decimal{Value: 1}, "a decimal"},
 	} {
 		t.Run(name, func(t *testing.T) {
