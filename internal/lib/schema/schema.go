@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -54,10 +52,8 @@ func (s Schema) Apply(ctx context.Context, conn Beginner) error {
 		if err != nil {
 			return err
 		}
-		return s.each(func(number int, name string) error {
-			if number <= have {
-				return nil
-			}
+		names := s.names()
+		for _, name := range names[min(have, len(names)):] {
 			text, err := fs.ReadFile(s.Files, name)
 			if err == nil {
 				_, err = tx.Exec(ctx, string(text))
@@ -65,8 +61,8 @@ func (s Schema) Apply(ctx context.Context, conn Beginner) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("%s: migrate: %w", s.Component, err)
@@ -86,22 +82,10 @@ func begin(ctx context.Context, conn Beginner, f func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, conn, f)
 }
 
-func (s Schema) each(f func(number int, name string) error) error {
-	names, err := fs.Glob(s.Files, "*.sql")
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		digits, _, _ := strings.Cut(name, "_")
-		number, err := strconv.Atoi(digits)
-		if err != nil {
-			return fmt.Errorf("%s has no number: %w", name, err)
-		}
-		if err := f(number, name); err != nil {
-			return err
-		}
-	}
-	return nil
+// names are those of the files in their order: the first brings the tables to version 1.
+func (s Schema) names() []string {
+	names, _ := fs.Glob(s.Files, "*.sql") // fails for no pattern such as this
+	return names
 }
 
 // version is 0 where nothing was applied.
@@ -122,11 +106,7 @@ func (s Schema) Check(ctx context.Context, q Querier) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Component, err)
 	}
-	want := 0
-	if err := s.each(func(number int, _ string) error { want = number; return nil }); err != nil {
-		return err
-	}
-	switch {
+	switch want := len(s.names()); {
 	case have == 0:
 		return fmt.Errorf("%s: %w: its tables are not there (%s)", s.Component, s.Err, s.Hint)
 	case have < want:
