@@ -222,7 +222,7 @@ func watch(ctx context.Context, log *slog.Logger, api *management.Client, vhost,
 
 func parseConfig(text []byte) (config, error) {
 	cfg := defaultConfig()
-	if _, err := strict.Section(text, "serve", &cfg); err != nil {
+	if err := strict.Section(text, "serve", &cfg); err != nil {
 		return cfg, err
 	}
 	if cfg.Prefetch <= 0 || cfg.Prefetch > mostPrefetch {

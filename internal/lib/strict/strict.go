@@ -3,13 +3,13 @@
 package strict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -19,6 +19,9 @@ import (
 // Inline is the yaml tag of a struct whose keys stand beside the others.
 const Inline = ",inline"
 
+// hint is for a value of the wrong type.
+const hint = "durations have a unit: 1s, 250ms, 15m; docs/backends.md has the types"
+
 // Decode decodes a mapping, and returns the paths of its keys. path is that of the mapping, as in
 // "serve.", or "". Keys of others are passed over. Errors are ErrConfig.
 func Decode(path string, node *yaml.Node, into any, others ...string) (named []string, err error) {
@@ -26,33 +29,26 @@ func Decode(path string, node *yaml.Node, into any, others ...string) (named []s
 		return nil, err
 	}
 	if err := node.Decode(into); err != nil {
-		plain := Plain(err)
-		return nil, engine.ConfigError("configuration", plain, hintFor(plain.Error()))
+		return nil, engine.ConfigError("configuration", Plain(err), hint)
 	}
 	return named, nil
 }
 
-// Section decodes one key of a document, and says whether it is there. What is no YAML has none.
-func Section(text []byte, key string, into any) (there bool, err error) {
+// Section decodes one key of a document, if it is there. What is no YAML has none.
+func Section(text []byte, key string, into any) (err error) {
 	var document map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return false, nil //nolint:nilerr // who reads the rest says so
-	}
-	section, there := document[key]
-	if there {
+	_ = yaml.Unmarshal(text, &document) // who reads the rest says so
+	if section, there := document[key]; there {
 		_, err = Decode(key+".", &section, into)
 	}
-	return there, err
+	return err
 }
 
 // knownKeys refuses unknown keys of a mapping before it is decoded. It returns the paths of its
 // keys.
 func knownKeys(node *yaml.Node, t reflect.Type, path string, others []string) (named []string, err error) {
 	if node.Kind != yaml.MappingNode {
-		name := strings.TrimSuffix(path, ".")
-		if name == "" {
-			name = "configuration"
-		}
+		name := cmp.Or(strings.TrimSuffix(path, "."), "configuration")
 		return nil, engine.ConfigError(name, fmt.Errorf("line %d is not a mapping of keys to values", node.Line), "want keys and values, as in backend: binaryladder")
 	}
 	names, types := keys(t)
@@ -91,10 +87,6 @@ func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, e
 			node = node.Alias
 		}
 		if node.ShortTag() == "!!float" {
-			hint := hintFor("into int")
-			if t == reflect.TypeFor[time.Duration]() {
-				hint = hintFor("a duration")
-			}
 			return nil, engine.ConfigError(path, fmt.Errorf("line %d: %.40s is not a whole number", node.Line, node.Value), hint)
 		}
 	}
@@ -125,20 +117,4 @@ func Plain(err error) error {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n")
 	text = strings.NewReplacer("\n", ";", "!!", "", "time.Duration", "a duration", "cannot unmarshal", "cannot read").Replace(text)
 	return errors.New(strings.TrimSpace(text))
-}
-
-// hintFor returns the hint for a decoder's complaint.
-func hintFor(problem string) string {
-	for _, c := range [...]struct{ part, hint string }{
-		{"a duration", "durations have a unit: 1s, 250ms, 15m"},
-		{"already defined", "keep one"},
-		{"into int", "want a whole number that fits into 64 bits"},
-		{"neither true nor false", "leave the key out for its default"},
-		{"into string", "want text"},
-	} {
-		if strings.Contains(problem, c.part) {
-			return c.hint
-		}
-	}
-	return "want values of the types in docs/backends.md"
 }
