@@ -37,8 +37,8 @@ func TestParse(t *testing.T) {
 	require.Equal(t, Config{}, cfg)
 }
 
-func TestNoExchangeIsTheDefault(t *testing.T) {
-	cfg, err := Parse(strings.NewReader(`plugin: {exchange: ""}`))
+func TestNoManagementIsTheDefault(t *testing.T) {
+	cfg, err := Parse(strings.NewReader(`management: ""`))
 	require.NoError(t, err)
 	require.Equal(t, Config{}, cfg)
 }

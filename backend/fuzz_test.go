@@ -20,7 +20,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("&a [*a]")
 	f.Add("fixedtiers: {tiers: [1m, 90s], rounding: exact}\ncontroller: {run: false}")
 	f.Add("connections: 1.5")
-	f.Add("controller: {tick: 1e6}\nplugin: {exchange: ''}")
+	f.Add("controller: {tick: 1e6}")
 	f.Add("prefix: !!binary gIGC\nbackend: |\n  a\n  b\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, err := Parse(strings.NewReader(text))

@@ -34,7 +34,7 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
 // the API does not answer.
 func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
-	settings, p, err := cfg.objects()
+	settings, p, err := cfg.plan()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func some(names []string) string {
 }
 
 func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.Settings, topology.Plan) error) error {
-	settings, p, err := c.objects()
+	settings, p, err := c.plan()
 	if err != nil {
 		return err
 	}
@@ -249,15 +249,6 @@ func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.
 	}
 	defer conn.Close()
 	return f(conn, settings, p)
-}
-
-// objects is plan for a configuration that declares something.
-func (c Config) objects() (engine.Settings, topology.Plan, error) {
-	settings, p, err := c.plan()
-	if err == nil && len(p.Exchanges) == 0 {
-		err = engine.ConfigError("plugin.exchange", errors.New("that exchange is yours: this configuration declares nothing"), "")
-	}
-	return settings, p, err
 }
 
 // plan returns the settings of a configuration, and what Open declares.

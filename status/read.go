@@ -97,7 +97,7 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 		}
 		p := part{name: name, configured: name == cfg.Backend, plan: t}
 		if name == "plugin" {
-			p.exchange = cmp.Or(cfg.Plugin.Exchange, prefix+".plugin.wait")
+			p.exchange = prefix + ".plugin.wait"
 		}
 		if i := slices.IndexFunc(t.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts }); i >= 0 {
 			p.counts = t.Queues[i].Name

@@ -7,16 +7,12 @@ import (
 	"github.com/delayer-go/delayer/backend/plugin"
 )
 
-// What is given up with an exchange that exists already.
+// The plugin holds a message for 49 days at most, and may lose what it holds.
 func ExampleLimits() {
-	for _, cfg := range []plugin.Config{{}, {Exchange: "orders.delayed"}} {
-		limits, err := plugin.Limits(cfg)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(limits.Max, limits.KeepsUnroutable)
+	limits, err := plugin.Limits(plugin.Config{})
+	if err != nil {
+		log.Fatal(err)
 	}
-	// Output:
-	// 1193h2m47.295s true
-	// 1193h2m47.295s false
+	fmt.Println(limits.Max, limits.SurvivesRestart)
+	// Output: 1193h2m47.295s false
 }

@@ -11,20 +11,6 @@ import (
 	"github.com/delayer-go/delayer/backend/plugin"
 )
 
-func TestBadConfiguration(t *testing.T) {
-	for exchange, says := range map[string]string{
-		strings.Repeat("x", 256): "256 bytes",
-		"delayer.delivery":       `begin with "delayer."`,
-	} {
-		opts := delayer.Options{Prefix: "delayer"}
-		_, err := plugin.Open(t.Context(), plugin.Config{Options: opts, Exchange: exchange})
-		require.ErrorIs(t, err, delayer.ErrConfig)
-		require.ErrorContains(t, err, says)
-		_, err = plugin.Topology(plugin.Config{Options: opts, Exchange: exchange})
-		require.ErrorIs(t, err, delayer.ErrConfig)
-	}
-}
-
 func TestTopology(t *testing.T) {
 	var b strings.Builder
 	d, err := plugin.Topology(plugin.Config{Options: delayer.Options{Prefix: "delayer"}})
@@ -36,11 +22,4 @@ func TestTopology(t *testing.T) {
 	limits, err := plugin.Limits(plugin.Config{})
 	require.NoError(t, err)
 	assert.True(t, limits.KeepsUnroutable)
-
-	d, err = plugin.Topology(plugin.Config{Options: delayer.Options{Prefix: "delayer"}, Exchange: "theirs"})
-	require.NoError(t, err)
-	assert.Empty(t, d)
-	limits, err = plugin.Limits(plugin.Config{Exchange: "theirs"})
-	require.NoError(t, err)
-	assert.False(t, limits.KeepsUnroutable)
 }

@@ -11,16 +11,10 @@
 //
 //	Publish ─→ <prefix>.plugin.wait ─(x-delay)→ <prefix>.delivery ─→ destination
 //
-// [Config].Exchange may name an existing x-delayed-message exchange, with your bindings. Publish
-// then takes that exchange only, messages go straight there, and nothing else is declared.
-//
 // # Limits
 //
 // Delays up to 2^32 − 1 ms (49 days), rounded up to a millisecond. A longer delay is refused,
 // because the plugin would deliver the message at once.
-//
-// An exchange of yours that has an alternate exchange is refused: the plugin gives that one a copy
-// of every message at once. AMQP does not show an alternate exchange that a policy sets.
 //
 // # Guarantees
 //
@@ -34,16 +28,12 @@
 // has stored it. docs/results/faults.md has the numbers.
 //
 // If the exchange where messages wait, or <prefix>.delivery, is deleted, messages that are due
-// before it is declared again are lost: no queue could keep them. With an exchange of yours,
-// messages that its bindings do not route when they are due are dropped, and Limits.KeepsUnroutable
-// is false.
+// before it is declared again are lost: no queue could keep them.
 //
 // # What it needs
 //
 // The plugin, enabled, and RabbitMQ 3.10 to 4.2: the plugin's last release is for 4.2. Permissions
 // to configure, write and read names that begin with the prefix, and to write to the destinations.
-// With an exchange of yours: to configure it, which is how its type is learned (it is not changed),
-// and to write to it.
 //
 // # What the consumer sees
 //
@@ -51,16 +41,14 @@
 // exchange where the message waited. See package delayer.
 //
 // Also the plugin's header x-delay: the milliseconds that the message waited, as a negative number.
-// Before RabbitMQ 4.0 it has 32 bits, and wraps around above 24 days. With an exchange of yours it
-// is still positive before RabbitMQ 3.13, where the plugin's change is sent only for messages with
-// BCC. Such a message is delayed again if it is dead-lettered to an x-delayed-message exchange.
-// Publish removes the header.
+// An x-delayed-message exchange of yours, as a destination or behind one, does not delay such a
+// message again. Before RabbitMQ 4.0 the header has 32 bits, and wraps around above 24 days: then it
+// may. Publish removes the header.
 package plugin
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -84,16 +72,11 @@ func About() delayer.About {
 	return delayer.About{Adds: []string{header}, InExchange: true}
 }
 
-// Config says in which exchange messages wait. A zero field means its default.
+// Config has nothing to choose.
 type Config struct {
 	// Options are common to all backends. A backend.Config, and so a file, has them at its top
 	// level: there this field must be zero.
 	Options delayer.Options `yaml:"-"`
-
-	// Exchange names an existing x-delayed-message exchange, which is then the only destination.
-	// Default: none. Messages then wait in an exchange of the Delayer's own, and go to any
-	// destination.
-	Exchange string `yaml:"exchange"`
 }
 
 // Default returns the defaults of a Config.
@@ -102,11 +85,11 @@ func Default() Config { return Config{} }
 // Open connects, checks that the plugin is there, and declares what is needed. ctx bounds the
 // opening only.
 //
-// ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker; a
-// missing plugin is the former. ErrConflict means that an exchange is not what it should be, or
+// ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker. A
+// missing plugin is ErrNotFound. ErrConflict means that an exchange is not what it should be, or
 // that a policy would harm it. After an error nothing is left open.
 func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	settings, err := cfg.settings()
+	s, settings, err := cfg.strategy()
 	if err != nil {
 		return nil, err
 	}
@@ -114,91 +97,106 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := cfg.strategy(ctx, c, settings)
-	if err != nil {
+	// Without the plugin, nothing else is to be declared.
+	if err := c.Declare(ctx, topology.Plan{Exchanges: s.Plan().Exchanges}); err != nil {
 		c.Close()
 		return nil, explain(err, c.Version)
 	}
-	e, err := c.Start(ctx, s)
-	return engine.Opened(e, explain(err, c.Version))
+	return engine.Opened(c.Start(ctx, s))
 }
 
-// Topology returns what Open declares, which is nothing if the exchange is yours. It asks no
-// broker. Errors are ErrConfig.
+// Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
 func Topology(cfg Config) (topology.Plan, error) {
-	settings, err := cfg.settings()
+	s, settings, err := cfg.strategy()
 	if err != nil {
 		return topology.Plan{}, err
 	}
-	if cfg.Exchange != "" {
-		return topology.Plan{}, nil
-	}
-	s := &own{prefix: settings.Prefix, stage: settings.Stage()}
 	return settings.Whole(s.Plan()), nil
 }
 
-// Limits returns what the plugin can do with this configuration. It asks no broker. Errors are
-// ErrConfig.
+// Limits returns what the plugin can do. It asks no broker. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
-	if _, err := cfg.settings(); err != nil {
+	s, _, err := cfg.strategy()
+	if err != nil {
 		return delayer.Limits{}, err
 	}
-	if cfg.Exchange != "" {
-		return (&existing{}).Limits(), nil
-	}
-	return (&own{}).Limits(), nil
+	return s.Limits(), nil
 }
 
-// strategy checks the exchange before anything else is declared.
-func (c Config) strategy(ctx context.Context, conn *engine.Connected, s engine.Settings) (engine.Strategy, error) {
-	if c.Exchange == "" {
-		o := &own{prefix: s.Prefix, stage: s.Stage()}
-		return o, conn.Declare(ctx, topology.Plan{Exchanges: o.Plan().Exchanges})
-	}
-	if err := inspect(ctx, conn, c.Exchange); err != nil {
-		return nil, err
-	}
-	return &existing{exchange: c.Exchange, look: conn.Control().Do}, nil
-}
-
-// settings are those of a delivery stage behind an exchange: it needs nothing that quorum queues
-// need, and there is no queue where one message could block another.
-func (c Config) settings() (engine.Settings, error) {
+// strategy returns also the settings of a delivery stage behind an exchange: it needs nothing that
+// quorum queues need, and there is no queue where one message could block another.
+func (c Config) strategy() (*strategy, engine.Settings, error) {
 	s, err := engine.Resolve(c.Options, Name)
-	if err != nil {
-		return s, err
-	}
 	s.QueueType = delayer.Classic
-	const maxName = 255
-	switch {
-	case len(c.Exchange) > maxName:
-		return s, badConfig("exchange", "a name of %d bytes, AMQP allows %d", len(c.Exchange), maxName)
-	case strings.HasPrefix(c.Exchange, s.Prefix+"."):
-		return s, badConfig("exchange", "names that begin with %q belong to this Delayer", s.Prefix+".")
-	}
-	return s, nil
+	return &strategy{wait: s.Prefix + ".plugin.wait", stage: s.Stage()}, s, err
 }
 
-// guarantees returns the Limits of this backend, the same for both kinds of exchange.
-func guarantees() delayer.Limits {
+// explain adds a remedy to the broker's "unknown exchange type".
+func explain(err error, version string) error {
+	// The broker closes the connection with 503. The text tells this from other errors with that
+	// code.
+	var amqpErr *amqp091.Error
+	if !errors.As(err, &amqpErr) || !strings.Contains(amqpErr.Reason, "exchange type '"+delayedMessage+"'") {
+		return err
+	}
+	return &delayer.Error{
+		Op: "open", Backend: Name, Kind: delayer.ErrNotFound,
+		Cause: errors.New("RabbitMQ " + version + " has no exchange type " + delayedMessage),
+		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; " +
+			"or use backend binaryladder, fixedtiers or controller, which need none",
+	}
+}
+
+// delayedMessage is the exchange type that the plugin adds.
+const delayedMessage = "x-delayed-message"
+
+// header is how the plugin is told for how many milliseconds to keep a message.
+const header = "x-delay"
+
+// longest is the longest delay of the plugin. It delivers a longer one at once.
+const longest = math.MaxUint32 * time.Millisecond
+
+// strategy is the [engine.Strategy] of the exchange <prefix>.plugin.wait.
+type strategy struct {
+	wait  string
+	stage delivery.Stage
+}
+
+// Plan is the exchange where messages wait. It routes as a fanout: all messages go to the delivery
+// exchange, which routes by key. It has no alternate exchange: that would get a copy of every
+// message at once.
+func (s *strategy) Plan() topology.Plan {
+	return topology.Plan{
+		Exchanges: []topology.Exchange{{Name: s.wait, Kind: delayedMessage, DelayedKind: topology.Fanout}},
+		Bindings:  []topology.Binding{{Source: s.wait, Target: s.stage.Exchange(), ToExchange: true}},
+	}
+}
+
+func (*strategy) Limits() delayer.Limits {
 	return delayer.Limits{
 		Max:               longest,
 		Resolution:        time.Millisecond,
 		Ordered:           true,
 		ReportsUnroutable: true,
+		KeepsUnroutable:   true,
 		ExactTopics:       true,
 		MaxPriority:       engine.AnyPriority, // nothing waits in a queue
 	}
 }
 
-// header is how the plugin is told for how many milliseconds to keep a message.
-const header = "x-delay"
+func (*strategy) Growth() message.Growth {
+	return message.Growth{Keys: 1, HeaderSize: 1 + len(header) + 9} // an integer of 64 bits with its type
+}
 
-// headerSize is what it adds to a message: its name, and an integer of 64 bits with its type.
-const headerSize = 1 + len(header) + 9
-
-// longest is the longest delay of the plugin. It delivers a longer one at once.
-const longest = math.MaxUint32 * time.Millisecond
+// Enter publishes with the keys that lead on from the delivery exchange. The plugin keeps all
+// routing keys of a message, also those in BCC.
+func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
+	headers, err := await(ctx, m.Delay)
+	return engine.Entry{
+		Exchange: s.wait, Keys: m.Destinations, Headers: headers,
+		Optional: true, // the broker takes a waiting message for an unroutable one
+	}, err
+}
 
 // await returns the header for a delay between 0 and longest: in milliseconds, rounded up, and one
 // more. The plugin cuts the time of day off to milliseconds before it adds the delay, so that a
@@ -216,61 +214,3 @@ func await(ctx context.Context, delay time.Duration) (amqp091.Table, error) {
 	}
 	return amqp091.Table{header: ms}, nil
 }
-
-func badConfig(field, format string, args ...any) error {
-	return engine.ConfigError(Name+"."+field, fmt.Errorf(format, args...), "")
-}
-
-// explain adds a remedy to the broker's "unknown exchange type".
-func explain(err error, version string) error {
-	// The broker closes the connection with 503. The text tells this from other errors with that
-	// code.
-	if err == nil || !said(err, "exchange type '"+delayedMessage+"'") {
-		return err
-	}
-	return &delayer.Error{
-		Op: "open", Backend: Name, Kind: delayer.ErrNotFound,
-		Cause: errors.New("RabbitMQ " + version + " has no exchange type " + delayedMessage),
-		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; " +
-			"or use backend binaryladder, fixedtiers or controller, which need none",
-	}
-}
-
-// delayedMessage is the exchange type that the plugin adds.
-const delayedMessage = "x-delayed-message"
-
-// own is the [engine.Strategy] of an exchange of our own, <prefix>.plugin.wait.
-type own struct {
-	prefix string
-	stage  delivery.Stage
-}
-
-// Plan is the exchange where messages wait. It routes as a fanout: all messages go to the delivery
-// exchange, which routes by key. It has no alternate exchange: that would get a copy of every
-// message at once.
-func (s *own) Plan() topology.Plan {
-	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.wait(), Kind: delayedMessage, DelayedKind: topology.Fanout}},
-		Bindings:  []topology.Binding{{Source: s.wait(), Target: s.stage.Exchange(), ToExchange: true}},
-	}
-}
-
-func (*own) Limits() delayer.Limits {
-	limits := guarantees()
-	limits.KeepsUnroutable = true
-	return limits
-}
-
-func (*own) Growth() message.Growth { return message.Growth{Keys: 1, HeaderSize: headerSize} }
-
-// Enter publishes with the keys that lead on from the delivery exchange. The plugin keeps all
-// routing keys of a message, also those in BCC.
-func (s *own) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
-	headers, err := await(ctx, m.Delay)
-	return engine.Entry{
-		Exchange: s.wait(), Keys: m.Destinations, Headers: headers,
-		Optional: true, // the broker takes a waiting message for an unroutable one
-	}, err
-}
-
-func (s *own) wait() string { return s.prefix + ".plugin.wait" }

@@ -17,7 +17,7 @@ func TestUsageErrors(t *testing.T) {
 		"TIERS", configFile(t, nowhere+"backend: fixedtiers\n"),
 		"WHEEL", configFile(t, nowhere+"backend: controller\n"),
 		"ROUNDS", configFile(t, nowhere+"backend: controller\ncontroller: {wheel: rounds}\n"),
-		"PLUGIN", configFile(t, nowhere+"backend: plugin\nplugin: {exchange: theirs}\n"),
+		"PLUGIN", configFile(t, nowhere+"backend: plugin\n"),
 		"MISSING", filepath.Join(t.TempDir(), "missing"),
 	)
 	const (
@@ -56,7 +56,6 @@ func TestUsageErrors(t *testing.T) {
 		{"messages list", exitFailed, "delayer messages list: no broker: give --config with a url, or set DELAYER_URL"},
 		{"messages retry --config LADDER", exitFailed, "is RabbitMQ running there"},
 		{"messages list --config LADDER --backend abacus", exitFailed, `unknown backend "abacus" (known: `},
-		{"messages list --config PLUGIN", exitFailed, "with plugin.exchange no message is kept as unroutable"},
 		{"messages list --limit=-1", exitUsage, "--limit: -1 is negative; 0 shows all"},
 		{"messages drop", exitUsage, "drop"},
 

@@ -5,7 +5,6 @@ package kept
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,9 +41,6 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 			client.Again = entry.ParkedAgain
 		}
 		return client, err
-	}
-	if cfg.Backend == "plugin" && cfg.Plugin.Exchange != "" {
-		return nil, errors.New("with plugin.exchange no message is kept as unroutable: that exchange drops it (leave plugin.exchange out, or give the prefix's other backend with --backend)")
 	}
 	r, err := rules(cfg)
 	if err != nil {

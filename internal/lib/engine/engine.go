@@ -32,9 +32,8 @@ type Engine struct {
 
 	control   *broker.Control
 	publisher *broker.Publisher
-	dests     *delivery.Destinations // nil for a Direct strategy
-	direct    Direct                 // nil for any other
-	submitter Submitter              // the same
+	dests     *delivery.Destinations
+	submitter Submitter // nil for a strategy that is none
 	keeper    *keeper.Keeper
 	mover     *delivery.Mover // nil if this Delayer leaves misrouted messages to others
 
@@ -75,9 +74,7 @@ func (e *Engine) Close() error {
 	}
 	e.control.Close()
 	e.keeper.Wait()
-	if e.dests != nil {
-		e.dests.Close()
-	}
+	e.dests.Close()
 	return nil
 }
 
@@ -167,9 +164,6 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 		bounds.Growth = message.Growth{}
 	}
 	err = message.Validate(exchange, key, msg, bounds)
-	if err == nil && e.direct != nil {
-		err = e.direct.Accept(exchange)
-	}
 	if err == nil && e.settings.Declare == delayer.Off {
 		err = keeper.CheckWords(key)
 	}
@@ -196,12 +190,7 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 	if err := e.keeper.Ensure(ctx); err != nil && (delay > 0 || !errors.Is(err, delayer.ErrConflict)) {
 		return out, err
 	}
-	var destinations []any
-	if e.direct != nil {
-		err = e.direct.Exists(ctx)
-	} else {
-		destinations, err = e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
-	}
+	destinations, err := e.dests.Bind(ctx, exchange, key, message.Copies(msg.Headers), delay)
 	if err != nil {
 		return out, err
 	}
@@ -228,8 +217,8 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		msg.Priority = 0
 	}
 	out.Publishing = broker.Publishing{
-		Exchange: to.Exchange, Key: key, Optional: to.Optional, Direct: to.Foreign,
-		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional && !to.Foreign, // an exchange of ours leads to one queue
+		Exchange: to.Exchange, Key: key, Optional: to.Optional,
+		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional, // an exchange of ours leads to one queue
 		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
 	}
 	return out, nil
@@ -266,7 +255,7 @@ func (e *Engine) explain(err error, delay time.Duration, exchange, key string) e
 
 // startMover starts to move misrouted messages, unless this Delayer leaves them to others.
 func (e *Engine) startMover() *delivery.Mover {
-	if e.direct != nil || e.settings.IgnoreMisrouted {
+	if e.settings.IgnoreMisrouted {
 		return nil
 	}
 	plan := e.settings.Whole(e.strategy.Plan())

@@ -71,19 +71,11 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 		FrameSize: frame, User: c.control.Conn().User(), MaxPriority: e.limits.MaxPriority, Growth: s.Growth(),
 	}
 
-	keep := c.keeping(s.Plan())
+	keep := c.keeping(c.settings.Whole(s.Plan()))
 	keep.Every, _ = ctx.Value(watchKey{}).(time.Duration)
 	keep.OnUse, _ = s.(keeper.OnUse)
-	var checked topology.Plan
-	if d, ok := s.(Direct); ok {
-		e.direct, keep.Forget = d, d.Reset
-		checked = topology.Plan{Exchanges: []topology.Exchange{d.Exchange()}}
-	} else {
-		keep.Topology = c.settings.Whole(keep.Topology)
-		checked = keep.Topology
-		e.dests = delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
-		keep.Rebind, keep.Forget = e.dests.Rebind, e.dests.Reset
-	}
+	e.dests = delivery.NewDestinations(c.settings.Stage(), c.control, c.settings.Backend, log)
+	keep.Rebind, keep.Forget = e.dests.Rebind, e.dests.Reset
 	e.keeper = keeper.New(keep)
 	defer func() {
 		if err != nil {
@@ -113,7 +105,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
 	if c.settings.management == nil {
 		log.Info("nobody looks for policies that do harm: that needs the address of the management API (management)")
-	} else if err := c.settings.management.Check(ctx, c.settings.Prefix, checked, log); err != nil {
+	} else if err := c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology, log); err != nil {
 		return nil, err
 	}
 

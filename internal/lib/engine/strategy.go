@@ -70,20 +70,6 @@ type Wait struct {
 // one another.
 const AnyPriority = math.MaxUint8
 
-// Direct is a [Strategy] whose exchange is its only destination. No delivery stage is declared for
-// it, and nothing is bound.
-type Direct interface {
-	Strategy
-	// Exchange is that exchange, which somebody else has declared.
-	Exchange() topology.Exchange
-	// Accept returns an error if messages for an exchange cannot be taken.
-	Accept(exchange string) error
-	// Exists makes sure that the destination exists, as of at most 100 ms ago.
-	Exists(ctx context.Context) error
-	// Reset makes the next Exists ask the broker.
-	Reset()
-}
-
 // An Entry is how a message is published.
 type Entry struct {
 	Exchange string
@@ -91,6 +77,5 @@ type Entry struct {
 	Headers  amqp091.Table // added to the message's
 
 	Optional bool // not mandatory: the exchange would return every message
-	Foreign  bool // the exchange is not ours
 	Ordered  bool // in the queue no message may overtake another: it has no priority there
 }
