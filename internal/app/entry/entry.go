@@ -207,23 +207,26 @@ func (r *Runner) Ready() error {
 	return nil
 }
 
-// Depths asks the broker how many messages lie in the queues of each entry, waiting or parked. What
-// is under way is not among them.
-func (r *Runner) Depths(ctx context.Context, tell func(exchange, state string, messages int)) error {
+// A Depth is how many messages lie in the queues of an entry. What is under way is not among them.
+type Depth struct {
+	Exchange        string
+	Waiting, Parked int
+}
+
+// Depths asks the broker.
+func (r *Runner) Depths(ctx context.Context) (all []Depth, err error) {
 	for _, f := range r.served {
-		sums := map[string]int{}
-		for queue, state := range map[string]string{f.Queue: "waiting", f.Back: "waiting", f.Parked: "parked"} {
+		d := Depth{Exchange: f.spec.Name}
+		for queue, sum := range map[string]*int{f.Queue: &d.Waiting, f.Back: &d.Waiting, f.Parked: &d.Parked} {
 			q, err := r.control.Queue(ctx, queue)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			sums[state] += q.Messages
+			*sum += q.Messages
 		}
-		for state, n := range sums {
-			tell(f.spec.Name, state, n)
-		}
+		all = append(all, d)
 	}
-	return nil
+	return all, nil
 }
 
 func (r *Runner) consume(ctx context.Context, f *forwarder, queue string) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,7 @@ var errEnough = errors.New("enough")
 type Backlog struct {
 	// walk visits the messages of a queue, from the oldest on, until errEnough. Those that were not
 	// removed are then in the queue as they were. total is how many it had.
-	walk func(ctx context.Context, queue string, how sending, visit func(*item) error) (total int, err error)
+	walk func(ctx context.Context, queue string, send bool, visit func(*item) error) (total int, err error)
 	now  func() time.Time
 
 	ctx  context.Context // ends with Close
@@ -46,13 +47,6 @@ type Backlog struct {
 	job  *job // the last one; nil: there was none
 	// turns has one for each queue: two walks at a time would see a part of the messages each.
 	turns map[string]chan struct{}
-}
-
-// sending says whether messages are sent, and how long those that delayer serve has parked then
-// wait; "": as their publishers have said.
-type sending struct {
-	On    bool
-	Delay string
 }
 
 // An item is a message that was not delivered. Its functions are for the visit alone.
@@ -116,34 +110,29 @@ func (m *item) has(text string) bool {
 }
 
 // NewBacklog opens the queues of a configuration, until Close.
-func NewBacklog(cfg backend.Config) (*Backlog, error) {
-	settings, err := engine.Resolve(cfg.Options, "")
-	if err != nil {
-		return nil, err
-	}
+func NewBacklog(cfg backend.Config, settings engine.Settings) *Backlog {
 	last := readings{back: map[string]int{}}
-	return newBacklog(func(ctx context.Context, queue string, how sending, visit func(*item) error) (int, error) {
+	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		client, err := kept.Open(ctx, cfg, settings, queue)
 		if err != nil {
 			return 0, err
 		}
 		defer client.Close()
 		var sender *undelivered.Sender
-		if how.On {
-			client.NewDelay = how.Delay
+		if send {
 			if sender, err = client.Sender(ctx); err != nil {
 				return 0, err
 			}
 			defer sender.Close()
 		}
 		return last.read(ctx, client, sender, visit)
-	}, time.Now), nil
+	}, time.Now)
 }
 
-func newBacklog(walk func(context.Context, string, sending, func(*item) error) (int, error), now func() time.Time) *Backlog {
+func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int, error), now func() time.Time) *Backlog {
 	b := &Backlog{now: now, turns: map[string]chan struct{}{}}
 	b.ctx, b.stop = context.WithCancel(context.Background())
-	b.walk = func(ctx context.Context, queue string, how sending, visit func(*item) error) (int, error) {
+	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		turn := b.turn(queue)
 		select {
 		case turn <- struct{}{}:
@@ -152,7 +141,7 @@ func newBacklog(walk func(context.Context, string, sending, func(*item) error) (
 			return 0, errors.New("somebody else is at work on it, or looks at it")
 		}
 		seen := map[string]int{}
-		return walk(ctx, queue, how, func(m *item) error {
+		return walk(ctx, queue, send, func(m *item) error {
 			sum := m.Mark
 			m.Mark = fmt.Sprintf("%s.%d", sum, seen[sum]) // messages may be alike
 			seen[sum]++
@@ -247,21 +236,36 @@ func fingerprint(m *undelivered.Kept) string {
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 }
 
-// A job is what somebody has asked for, and how far it is.
-type job struct {
-	Who, Queue, Action string
-	Delay              string // of a retry; "": none is given
-	Asked              int
-	Began              time.Time
-	Done               int            // sent or deleted
-	Stay               map[string]int // those that were not, by the reason
-	Gone               int            // those that were not in the queue any more
-	Err                string
-	Finished           bool
+// An order is what somebody asks for.
+type order struct {
+	Action, Queue string
+	IDs           []string // nil: the oldest Count that have the text Find
+	Find          string
+	Count, Sought int
 }
 
 // Sending tells retry from delete.
-func (j job) Sending() bool { return j.Action == "retry" }
+func (a order) Sending() bool { return a.Action == "retry" }
+
+// pick tells the messages of an order, of which the first Count are meant.
+func (a order) pick(m *item) bool {
+	if a.IDs != nil {
+		return slices.Contains(a.IDs, m.Mark)
+	}
+	return m.has(a.Find)
+}
+
+// A job is an order, and how far it is.
+type job struct {
+	order
+	Who      string
+	Began    time.Time
+	Done     int            // sent or deleted
+	Stay     map[string]int // those that were not, by the reason
+	Gone     int            // those that were not in the queue any more
+	Err      string
+	Finished bool
+}
 
 func (b *Backlog) last() *job {
 	b.mu.Lock()
@@ -274,23 +278,19 @@ func (b *Backlog) last() *job {
 	return &j
 }
 
-// start begins a job, unless one is under way. pick says which messages it is for: the first j.Asked
-// of them are meant.
-func (b *Backlog) start(j job, pick func(*item) bool, log *slog.Logger) bool {
+// start begins what somebody has ordered, unless something is under way.
+func (b *Backlog) start(who string, a order, log *slog.Logger) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.job != nil && !b.job.Finished || b.ctx.Err() != nil {
 		return false
 	}
-	j.Began, j.Stay = b.now(), map[string]int{}
-	b.job = &j
-	log = log.With("who", j.Who, "action", j.Action, "queue", j.Queue, "asked", j.Asked)
-	if j.Delay != "" {
-		log = log.With("delay", j.Delay)
-	}
+	j := &job{order: a, Who: who, Began: b.now(), Stay: map[string]int{}}
+	b.job = j
+	log = log.With("who", who, "action", a.Action, "queue", a.Queue, "asked", a.Count)
 	log.Info("an action of the page has begun")
 	b.done.Go(func() {
-		err := b.run(&j, pick)
+		err := b.run(j)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		j.Finished = true
@@ -306,11 +306,11 @@ func (b *Backlog) start(j job, pick func(*item) bool, log *slog.Logger) bool {
 	return true
 }
 
-func (b *Backlog) run(j *job, pick func(*item) bool) error {
+func (b *Backlog) run(j *job) error {
 	picked, read := 0, 0
-	_, err := b.walk(b.ctx, j.Queue, sending{j.Sending(), j.Delay}, func(m *item) error {
+	_, err := b.walk(b.ctx, j.Queue, j.Sending(), func(m *item) error {
 		read++
-		if !pick(m) {
+		if !j.pick(m) {
 			if read >= mostSought {
 				return errEnough
 			}
@@ -336,7 +336,7 @@ func (b *Backlog) run(j *job, pick func(*item) bool) error {
 		default:
 			j.Done++
 		}
-		if picked == j.Asked {
+		if picked == j.Count {
 			return errEnough
 		}
 		return nil
@@ -344,7 +344,7 @@ func (b *Backlog) run(j *job, pick func(*item) bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		j.Gone = j.Asked - picked
+		j.Gone = j.Count - picked
 	}
 	return err
 }

@@ -4,26 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/status"
 )
 
-// Depths tells how many messages lie in the queues of each exchange that is served, by their state:
-// waiting or parked.
-type Depths func(ctx context.Context, tell func(exchange, state string, messages int)) error
-
-// An Entry is an exchange that is served.
-type Entry struct {
-	Exchange        string
-	Waiting, Parked int
-}
+// Depths are those of the exchanges that are served: see [entry.Runner.Depths].
+type Depths func(context.Context) ([]entry.Depth, error)
 
 // A source is read for figures: a [status.Reader].
 type source interface {
@@ -39,7 +31,7 @@ type Figures struct {
 
 type figures struct {
 	status.Status
-	Entries []Entry // by name
+	Entries []entry.Depth
 }
 
 // A look is what is known of the figures.
@@ -67,29 +59,10 @@ func newFigures(open func(context.Context) (source, error), depths Depths, now f
 		if found.Status, err = f.source.Read(ctx); err != nil {
 			return found, err
 		}
-		found.Entries, err = entries(ctx, depths)
+		found.Entries, err = depths(ctx)
 		return found, err
 	}}
 	return f
-}
-
-// entries are the exchanges that are served.
-func entries(ctx context.Context, depths Depths) (list []Entry, err error) {
-	found := map[string]Entry{}
-	err = depths(ctx, func(exchange, state string, messages int) {
-		one := found[exchange]
-		one.Exchange = exchange
-		if state == "parked" {
-			one.Parked = messages
-		} else {
-			one.Waiting = messages
-		}
-		found[exchange] = one
-	})
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		list = append(list, found[name])
-	}
-	return list, err
 }
 
 // Close closes the connection, once no question is under way.
@@ -101,10 +74,9 @@ func (f *Figures) Close() {
 	}
 }
 
-// look returns what is known.
 func (f *Figures) look(ctx context.Context) look {
-	r := f.question.look(ctx)
-	return look{r.Value, r.reply}
+	found, known := f.question.look(ctx)
+	return look{found, known}
 }
 
 const (
@@ -120,14 +92,10 @@ type question[T any] struct {
 	ask func(context.Context) (T, error)
 	now func() time.Time
 
-	mu   sync.Mutex // also while the broker is asked: others wait for the same answer
-	last reading[T]
-	next time.Time // when it may be asked again
-}
-
-type reading[T any] struct {
-	Value T
-	reply
+	mu    sync.Mutex // also while the broker is asked: others wait for the same answer
+	last  T
+	known reply
+	next  time.Time // when it may be asked again
 }
 
 // A reply is what is known about a question, beside the value.
@@ -138,23 +106,23 @@ type reply struct {
 }
 
 // look returns what is known, after it has asked again if that was some time ago.
-func (q *question[T]) look(ctx context.Context) reading[T] {
+func (q *question[T]) look(ctx context.Context) (T, reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	began := q.now()
 	if began.Before(q.next) {
-		return q.last
+		return q.last, q.known
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin) // the answer is for others too
 	defer cancel()
 	value, err := q.ask(ctx)
 	pause := askEvery // a broker that was away may be back
 	if err == nil {
-		q.last = reading[T]{value, reply{At: began, Known: true}}
+		q.last, q.known = value, reply{At: began, Known: true}
 		pause = min(max(pause, paidFor*q.now().Sub(began)), mostEvery)
 	}
-	q.last.Err, q.next = err, q.now().Add(pause)
-	return q.last
+	q.known.Err, q.next = err, q.now().Add(pause)
+	return q.last, q.known
 }
 
 // Old reports whether what is known is older than it should be: the broker was asked in vain.

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/lab/chromium"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -82,9 +83,8 @@ func furnished(t *testing.T) *site {
 		}
 	}
 	w.act(url.Values{"queue": {"delayer.unroutable"}, "action": {"delete"}, "id": {"m0.0", "gone.0"}, "sure": {"yes"}})
-	ended, rate := 98765, 1.25
 	w.tells.retried = retried{More: 3, Queues: []retryQueue{
-		{Name: "mails", Parked: "delayer.parked", There: true, Ready: 1234, Handling: 2, Workers: 3, Given: 4, Ended: &ended, Rate: &rate},
+		attempts(retryQueue{Name: "mails", Parked: "delayer.parked", Ready: 1234, Handling: 2, Workers: 3, Given: 4}, 98765, 1.25),
 		{Name: "invoices." + strings.Repeat("long", 20), Parked: "invoices.parked", There: true, Ready: 7}, {Name: "gone", Parked: "gone.parked"},
 	}}
 	return w
@@ -130,7 +130,7 @@ func TestPages(t *testing.T) {
 		}
 		w.at = w.at.Add(time.Minute)
 		s := scene(n, w.at)
-		w.Figures.set(look{figures{Status: s, Entries: []Entry{{Exchange: "orders", Waiting: 7}}}, reply{At: w.at, Known: true}})
+		w.Figures.set(look{figures{Status: s, Entries: []entry.Depth{{Exchange: "orders", Waiting: 7}}}, reply{At: w.at, Known: true}})
 		b.open("/")
 		b.check(fmt.Sprintf("overview-%d", n))
 	}
@@ -146,7 +146,7 @@ func TestPages(t *testing.T) {
 func (f *Figures) set(known look) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.last, f.next = reading[figures]{known.figures, known.reply}, f.now().Add(mostEvery)
+	f.last, f.known, f.next = known.figures, known.reply, f.now().Add(mostEvery)
 }
 
 // A looker looks at pages in a browser.

@@ -7,6 +7,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"fmt"
 	"html/template"
@@ -19,6 +20,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/tokens"
+	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
@@ -27,24 +29,21 @@ type Parts struct {
 	Figures *Figures
 	Backlog *Backlog
 	Rates   *Rates
-	Tickets *Tickets // nil: messages have none
-	Retries *Retries
-	Tokens  *tokens.File // nil: whoever reaches the page may look, and nobody may act
+	Tickets *Tickets           // nil: messages have none
+	Retries *question[retried] // nil: there is no management API
+	Tokens  *tokens.File       // nil: whoever reaches the page may look, and nobody may act
 	// Encrypted says that browsers come by TLS.
 	Encrypted bool
 	Log       *slog.Logger
 }
 
 // Open gives the parts that ask the broker of a configuration, until Close.
-func Open(cfg backend.Config, depths Depths) (p Parts, err error) {
-	if p.Backlog, err = NewBacklog(cfg); err != nil {
-		return p, err
+func Open(cfg backend.Config, settings engine.Settings, depths Depths) Parts {
+	p := Parts{Backlog: NewBacklog(cfg, settings), Figures: NewFigures(cfg, depths)}
+	if settings.Management != "" {
+		p.Retries = &question[retried]{now: time.Now, ask: func(ctx context.Context) (retried, error) { return readRetried(ctx, settings) }}
 	}
-	if p.Retries, err = NewRetries(cfg); err != nil {
-		return p, err
-	}
-	p.Figures = NewFigures(cfg, depths)
-	return p, nil
+	return p
 }
 
 // Close ends what is under way, and the connections.

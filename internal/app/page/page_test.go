@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/kept"
 	"github.com/delayer-go/delayer/internal/app/tokens"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
@@ -87,7 +88,6 @@ type site struct {
 	tells  tells
 	heap   []*item // what the queues hold
 	sent   []string
-	how    sending // how messages were sent the last time
 	log    strings.Builder
 }
 
@@ -95,17 +95,12 @@ func newSite(t *testing.T, s status.Status, tokensFile string) *site {
 	t.Helper()
 	w := &site{T: t, broker: &reader{status: s}, at: asked}
 	now := func() time.Time { return w.at }
-	figures := newFigures(func(context.Context) (source, error) { return w.broker, nil }, func(_ context.Context, tell func(string, string, int)) error {
-		tell("orders"+evil, "waiting", 7)
-		tell("orders"+evil, "parked", 8)
-		return nil
+	figures := newFigures(func(context.Context) (source, error) { return w.broker, nil }, func(context.Context) ([]entry.Depth, error) {
+		return []entry.Depth{{Exchange: "orders" + evil, Waiting: 7, Parked: 8}}, nil
 	}, now)
 	rates := NewRates()
 	rates.now, rates.watched = now, true
-	backlog := newBacklog(func(_ context.Context, _ string, how sending, visit func(*item) error) (int, error) {
-		if how.On {
-			w.how = how
-		}
+	backlog := newBacklog(func(_ context.Context, _ string, _ bool, visit func(*item) error) (int, error) {
 		all := slices.Clone(w.heap)
 		for _, m := range all {
 			m.Mark = string(m.MessageID)
@@ -376,9 +371,7 @@ func TestUndelivered(t *testing.T) {
 	assert.Len(t, w.heap, 2, "those that came after the question stay")
 	assert.Contains(t, w.body("/page/job"), "2 of 2 deleted")
 	assert.Equal(t, []string{"a"}, w.sent)
-	const served = "delayer.serve.parked.orders" + evil
 	for _, form := range []url.Values{
-		{"queue": {served}, "action": {"retry"}, "id": {"b.0"}, "delay": {"soon"}},
 		{"queue": {"delayer.unroutable"}, "action": {"other"}, "id": {"b.0"}, "sure": {"yes"}},
 		{"queue": {"delayer.unroutable"}, "action": {"delete"}, "which": {"all"}, "count": {"-1"}, "sure": {"yes"}},
 	} {
@@ -390,24 +383,10 @@ func TestUndelivered(t *testing.T) {
 	assert.Contains(t, text, "No message was selected, so nothing was done")
 	assert.Contains(t, text, "1 of 2 match", "the list is still there")
 
-	// What delayer serve has parked may get another delay.
-	for _, heading := range []string{unroutable, "/page/queue?queue=" + url.QueryEscape(served)} {
-		assert.Equal(t, heading != unroutable, strings.Contains(w.body(heading), `name="delay"`), heading)
-	}
-	again := url.Values{"queue": {served}, "action": {"retry"}, "id": {"c.0"}, "delay": {"30m"}}
-	assert.Contains(t, w.act(again).Body.String(), "Each waits for 30m0s from then on")
-	again.Set("sure", "yes")
-	w.act(again)
-	w.Backlog.done.Wait()
-	assert.Equal(t, sending{true, "30m0s"}, w.how)
-
 	w.login("b")
 	assert.NotContains(t, w.body(unroutable), "Delete")
 	assert.Equal(t, http.StatusForbidden, w.act(selected).Code, "bob may only look")
 }
-
-// all picks every message.
-func all(*item) bool { return true }
 
 // TestBacklog_Once: of two who do the same at once, the second does nothing.
 func TestBacklog_Once(t *testing.T) {
@@ -415,13 +394,13 @@ func TestBacklog_Once(t *testing.T) {
 	going, held := make(chan struct{}), make(chan struct{})
 	w.put("a", "", nil)
 	w.heap[0].retry = func(context.Context) (string, error) { close(going); <-held; return "", nil }
-	require.True(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, all, w.Page.Log))
+	require.True(t, w.Backlog.start("", order{Queue: "q", Action: "retry", Count: 1}, w.Page.Log))
 	<-going
-	assert.False(t, w.Backlog.start(job{Queue: "q", Action: "retry", Asked: 1}, all, w.Page.Log))
+	assert.False(t, w.Backlog.start("", order{Queue: "q", Action: "retry", Count: 1}, w.Page.Log))
 	assert.Contains(t, w.body("/page/job"), `data-next="1000"`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.Backlog.walk(ctx, "q", sending{}, nil)
+	_, err := w.Backlog.walk(ctx, "q", false, nil)
 	require.ErrorContains(t, err, "somebody else")
 	close(held)
 	w.Backlog.done.Wait()
@@ -434,7 +413,7 @@ func TestBacklog_Alike(t *testing.T) {
 	w.put("a", "", nil)
 	w.put("a", "", nil)
 	var ids []string
-	total, err := w.Backlog.walk(t.Context(), "q", sending{}, func(m *item) error { ids = append(ids, m.Mark); return nil })
+	total, err := w.Backlog.walk(t.Context(), "q", false, func(m *item) error { ids = append(ids, m.Mark); return nil })
 	require.NoError(t, err)
 	assert.Equal(t, 2, total)
 	assert.Equal(t, []string{"a.0", "a.1"}, ids)
@@ -578,21 +557,24 @@ type tells struct {
 	err     error
 }
 
-func (w *site) retried(now func() time.Time) *Retries {
-	return &Retries{managed: true, queues: &question[retried]{
-		now: now, ask: func(context.Context) (retried, error) { return w.tells.retried, w.tells.err },
-	}}
+func (w *site) retried(now func() time.Time) *question[retried] {
+	return &question[retried]{now: now, ask: func(context.Context) (retried, error) { return w.tells.retried, w.tells.err }}
+}
+
+// attempts is a queue of which the broker counts attempts.
+func attempts(q retryQueue, ended int, rate float64) retryQueue {
+	q.There, q.Stats.Ended, q.Stats.Rate.ASecond = true, &ended, &rate
+	return q
 }
 
 func TestRetries(t *testing.T) {
 	w := newSite(t, undeliveredSample(), "")
 	assert.Contains(t, w.body("/page/retries"), "No queue of parked messages is known")
 
-	ended, rate := 98765, 1.25
 	w.at = w.at.Add(time.Minute)
 	long := strings.Repeat("ü", 127) + "/"
 	w.tells.retried = retried{More: 3, Queues: []retryQueue{
-		{Name: "delayer" + evil, Parked: "delayer" + evil + ".parked", There: true, Ready: 1, Handling: 2, Workers: 3, Given: 4, Ended: &ended, Rate: &rate},
+		attempts(retryQueue{Name: "delayer" + evil, Parked: "delayer" + evil + ".parked", Ready: 1, Handling: 2, Workers: 3, Given: 4}, 98765, 1.25),
 		{Name: long, Parked: long + ".parked", There: true, Ready: 7},
 		{Name: "遅延", Parked: "遅延.parked"},
 	}}
@@ -624,15 +606,12 @@ func TestPick(t *testing.T) {
 	require.Equal(t, mostRetried+2, list[0].Given)
 }
 
-// TestAdd: what the broker does not count is not zero.
-func TestAdd(t *testing.T) {
+// TestRetryQueue: what the broker does not count is not zero.
+func TestRetryQueue(t *testing.T) {
 	var q retryQueue
-	var c counted
-	require.NoError(t, json.Unmarshal([]byte(`{"messages_ready":1,"messages_unacknowledged":2,"consumers":3}`), &c))
-	q.add(c)
-	require.Equal(t, retryQueue{There: true, Ready: 1, Handling: 2, Workers: 3}, q)
-	require.NoError(t, json.Unmarshal([]byte(`{"message_stats":{"ack":7,"ack_details":{"rate":0.4}}}`), &c))
-	q.add(c)
-	require.Equal(t, 7, *q.Ended)
-	require.InDelta(t, 0.4, *q.Rate, 0)
+	require.NoError(t, json.Unmarshal([]byte(`{"messages_ready":1,"messages_unacknowledged":2,"consumers":3}`), &q))
+	require.Equal(t, retryQueue{Ready: 1, Handling: 2, Workers: 3}, q)
+	require.NoError(t, json.Unmarshal([]byte(`{"message_stats":{"ack":7,"ack_details":{"rate":0.4}}}`), &q))
+	require.Equal(t, 7, *q.Stats.Ended)
+	require.InDelta(t, 0.4, *q.Stats.Rate.ASecond, 0)
 }

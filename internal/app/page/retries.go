@@ -8,64 +8,54 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
 )
 
 const retriesPath = "/page/retries"
 
-// Retries know the queues that package retry consumes.
-type Retries struct {
-	managed bool
-	queues  *question[retried]
-}
-
+// retried are the queues that package retry consumes, as far as they are known.
 type retried struct {
 	Queues []retryQueue
-	More   int
-}
-
-// NewRetries finds the queues of a configuration's virtual host.
-func NewRetries(cfg backend.Config) (*Retries, error) {
-	settings, err := engine.Resolve(cfg.Options, "")
-	if err != nil {
-		return nil, err
-	}
-	ask := func(ctx context.Context) (retried, error) { return readRetried(ctx, settings) }
-	return &Retries{managed: cfg.Management != "", queues: &question[retried]{ask: ask, now: time.Now}}, nil
+	More   int // that were not read
 }
 
 type retriesView struct {
-	reading[retried]
+	retried
+	reply
 	Managed bool
 }
 
 func (p *Page) retries(w http.ResponseWriter, r *http.Request, v *visitor) {
-	view := retriesView{Managed: p.Retries.managed}
+	view := retriesView{Managed: p.Retries != nil}
 	if view.Managed {
-		view.reading = p.Retries.queues.look(r.Context())
+		view.retried, view.reply = p.Retries.look(r.Context())
 	}
 	p.show(w, http.StatusOK, "retries", frame{Title: "Retries", At: retriesPath, Visitor: v, Live: true, Content: view})
 }
 
 // A retryQueue is one that package retry consumes, with its queue of parked messages.
 type retryQueue struct {
-	Name, Parked string
-	// There is whether the queue exists. If it does not, all but Given is zero.
-	There    bool
-	Ready    int // messages that wait for a handler
-	Handling int // messages that consumers hold
-	Workers  int // consumers
-	Given    int // messages that were given up: those in Parked
-	// Ended are attempts that have ended since the broker counts, and Rate is how many do a second:
-	// messages that consumers have acknowledged. nil: the broker does not count them.
-	Ended *int
-	Rate  *float64
+	Name     string `json:"-"`
+	Parked   string `json:"-"`
+	Given    int    `json:"-"`                       // messages that were given up: those in Parked
+	There    bool   `json:"-"`                       // the queue exists. If it does not, what follows is zero
+	Ready    int    `json:"messages_ready"`          // messages that wait for a handler
+	Handling int    `json:"messages_unacknowledged"` // messages that consumers hold
+	Workers  int    `json:"consumers"`
+	// Stats are of attempts that have ended since the broker counts: messages that consumers have
+	// acknowledged. nil: the broker does not count them.
+	Stats struct {
+		Ended *int `json:"ack"`
+		Rate  struct {
+			ASecond *float64 `json:"rate"`
+		} `json:"ack_details"`
+	} `json:"message_stats"`
 }
+
+const columns = "messages_ready,messages_unacknowledged,consumers,message_stats"
 
 // mostRetried is how many queues are read.
 const mostRetried = 200
@@ -88,12 +78,9 @@ func readRetried(ctx context.Context, settings engine.Settings) (r retried, err 
 	}
 	r.Queues, r.More = pick(found, settings.Prefix)
 	for i := range r.Queues {
-		var q counted
-		err := api.Get(ctx, management.Request{Op: "look at", Path: management.Path("queues", vhost, r.Queues[i].Name), Query: url.Values{"columns": {columns}}}, &q)
-		switch {
-		case err == nil:
-			r.Queues[i].add(q)
-		case !errors.Is(err, delayer.ErrNotFound):
+		q := &r.Queues[i]
+		err := api.Get(ctx, management.Request{Op: "look at", Path: management.Path("queues", vhost, q.Name), Query: url.Values{"columns": {columns}}}, q)
+		if q.There = err == nil; !q.There && !errors.Is(err, delayer.ErrNotFound) {
 			return r, err
 		}
 	}
@@ -104,21 +91,6 @@ func readRetried(ctx context.Context, settings engine.Settings) (r retried, err 
 type parkedQueue struct {
 	Name  string `json:"name"`
 	Ready int    `json:"messages_ready"`
-}
-
-const columns = "messages_ready,messages_unacknowledged,consumers,message_stats"
-
-// counted is what the API counts of a queue.
-type counted struct {
-	Ready    int `json:"messages_ready"`
-	Handling int `json:"messages_unacknowledged"`
-	Workers  int `json:"consumers"`
-	Stats    struct {
-		Ended *int `json:"ack"`
-		Rate  struct {
-			Value *float64 `json:"rate"`
-		} `json:"ack_details"`
-	} `json:"message_stats"`
 }
 
 // pick returns the queues of those of parked messages, the fullest first. Those of delayer serve
@@ -134,9 +106,4 @@ func pick(found []parkedQueue, prefix string) (list []retryQueue, more int) {
 	slices.SortFunc(list, func(p, q retryQueue) int { return cmp.Or(cmp.Compare(q.Given, p.Given), cmp.Compare(p.Name, q.Name)) })
 	more = max(0, len(list)-mostRetried)
 	return list[:len(list)-more], more
-}
-
-func (q *retryQueue) add(c counted) {
-	q.There, q.Ready, q.Handling, q.Workers = true, c.Ready, c.Handling, c.Workers
-	q.Ended, q.Rate = c.Stats.Ended, c.Stats.Rate.Value
 }

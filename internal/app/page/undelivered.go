@@ -10,10 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/kept"
 )
 
@@ -79,9 +77,6 @@ type listing struct {
 	Matching int     // of those that were looked at
 }
 
-// Delayable reports whether a retry may give messages another delay.
-func (l listing) Delayable() bool { return kept.Delayable(l.Queue) }
-
 // All is how many messages an action concerns that is for all.
 func (l listing) All() int {
 	if l.Find != "" {
@@ -98,7 +93,7 @@ func (l listing) Sure() bool { return l.Find == "" || l.Sought >= l.Total }
 func (p *Page) seek(ctx context.Context, queue, find string, visit func(m *item) error) (sought, total int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	total, err = p.Backlog.walk(ctx, queue, sending{}, func(m *item) error {
+	total, err = p.Backlog.walk(ctx, queue, false, func(m *item) error {
 		sought++
 		if m.has(find) {
 			if err := visit(m); err != nil {
@@ -203,25 +198,6 @@ func readable(body []byte) (text, form string, cut bool) {
 	return hex.Dump(body), "bytes", cut
 }
 
-type order struct {
-	Action, Queue string
-	Delay         string
-	IDs           []string // nil: the oldest Count that have the text Find
-	Find          string
-	Count, Sought int
-}
-
-// Sending tells retry from delete.
-func (a order) Sending() bool { return a.Action == "retry" }
-
-// pick tells the messages of an order.
-func (a order) pick(m *item) bool {
-	if a.IDs != nil {
-		return slices.Contains(a.IDs, m.Mark)
-	}
-	return m.has(a.Find)
-}
-
 const nothingDone = "Nothing was done."
 
 // act asks for a confirmation, and begins once that is given. The question says how many messages
@@ -232,15 +208,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 		return
 	}
 	a, sure := order{Action: r.PostForm.Get("action"), Queue: queue}, r.PostForm.Get("sure") == "yes"
-	var delay cli.Delay
 	var err error
-	if text := strings.TrimSpace(r.PostForm.Get("delay")); text != "" && a.Sending() && kept.Delayable(queue) {
-		if err = delay.UnmarshalText([]byte(text)); err != nil || delay < 0 {
-			p.fail(w, v, http.StatusBadRequest, "The delay %.64q is not one: write 30m, or 0 for none. "+nothingDone, text)
-			return
-		}
-		a.Delay = time.Duration(delay).String()
-	}
 	if r.PostForm.Get("which") == "all" {
 		a.Find = r.PostForm.Get("find")
 		a.Count, _ = strconv.Atoi(r.PostForm.Get("count"))
@@ -264,7 +232,7 @@ func (p *Page) act(w http.ResponseWriter, r *http.Request, v *visitor) {
 		http.Redirect(w, r, "/page/queue?"+list.Encode(), http.StatusSeeOther)
 	case !sure:
 		p.show(w, http.StatusOK, "confirm", frame{Title: "Are you sure?", At: undeliveredPath, Visitor: v, Content: a})
-	case !p.Backlog.start(job{Who: v.Name, Queue: queue, Action: a.Action, Delay: a.Delay, Asked: a.Count}, a.pick, p.Log):
+	case !p.Backlog.start(v.Name, a, p.Log):
 		p.fail(w, v, http.StatusConflict, "Something is under way already. "+nothingDone+" Wait for it, and try again.")
 	default:
 		http.Redirect(w, r, "/page/job", http.StatusSeeOther)

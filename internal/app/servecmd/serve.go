@@ -187,10 +187,7 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	running.Register(func() prometheus.Collector { return answers })
 	parts := api.Parts{Delayer: d, Prefix: settings.Prefix, Health: running.Health, Answered: answered, Log: log}
 	if serves.HTTP.Page {
-		shown, err := page.Open(cfg, runner.Depths)
-		if err != nil {
-			return err
-		}
+		shown := page.Open(cfg, settings, runner.Depths)
 		defer shown.Close()
 		shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens
 		shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", log

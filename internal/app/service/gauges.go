@@ -14,6 +14,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/outbox"
 	"github.com/delayer-go/delayer/status"
@@ -213,10 +214,13 @@ func newTimes(name, help string, labels ...string) *prometheus.HistogramVec {
 }
 
 // NewEntryGauges returns the gauges of what lies in front of entries.
-func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
+func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(context.Context) ([]entry.Depth, error)) *Gauges {
 	messages := prometheus.NewDesc("delayer_entry_messages", "Messages in the queues of an entry.", []string{"exchange", "state"}, nil)
 	return newGauges(ctx, log, func(ctx context.Context) (all []prometheus.Metric, err error) {
-		err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
+		found, err := depths(ctx)
+		for _, d := range found {
+			all = append(all, gauge(messages, float64(d.Waiting), d.Exchange, "waiting"), gauge(messages, float64(d.Parked), d.Exchange, "parked"))
+		}
 		return all, err
 	}, nil, messages)
 }
