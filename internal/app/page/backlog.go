@@ -88,9 +88,6 @@ func (m *item) Elsewhere() string {
 	return "exchange " + cli.Shown(string(*m.Exchange))
 }
 
-// Bytes is the size of its body.
-func (m *item) Bytes() string { return cli.Size(m.Size) }
-
 // DueAt is when it is due, if it was delayed.
 func (m *item) DueAt() time.Time { return time.Time(m.Due) }
 

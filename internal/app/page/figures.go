@@ -74,6 +74,9 @@ func (f *Figures) Close() {
 	}
 }
 
+// Managed reports whether queues of parked messages are known, of which there may be none.
+func (l look) Managed() bool { return l.Parked != nil }
+
 func (f *Figures) look(ctx context.Context) look {
 	found, known := f.question.look(ctx)
 	return look{found, known}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,6 @@ type overview struct {
 	look
 	Facts   []fact
 	Wrong   []remarks.Remark
-	Fine    string // what is not wrong
 	Notes   []string
 	Due     []panel // nil: the queues do not tell
 	Overdue string
@@ -81,21 +79,7 @@ func (p *Page) overviewOf(l look) overview {
 			o.Notes = append(o.Notes, remark.Text)
 		}
 	}
-	o.Fine = fine(l.Status)
 	return o
-}
-
-// fine says what was looked at where nothing is wrong.
-func fine(s status.Status) string {
-	list := []string{"no queue is missing"}
-	if slices.ContainsFunc(s.Backends, func(b status.Backend) bool { return b.Controllers != nil }) {
-		list = append(list, "a controller is at work")
-	}
-	last := "no message is left undelivered"
-	if s.Parked == nil {
-		last = "no message is unroutable"
-	}
-	return "Nothing: " + strings.Join(list, ", ") + " and " + last + "."
 }
 
 // backend adds what a backend tells.
@@ -182,13 +166,9 @@ var functions = template.FuncMap{
 	"process": remarks.Process,
 	"does":    remarks.Does,
 	"name":    func(text any) string { return cli.Shown(fmt.Sprint(text)) },
-	"add": func(n ...int) (sum int) {
-		for _, one := range n {
-			sum += one
-		}
-		return sum
-	},
-	"rate": perSecond,
+	"add":     func(a, b int) int { return a + b },
+	"rate":    perSecond,
+	"size":    cli.Size,
 	"json": func(value any) string {
 		text, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {

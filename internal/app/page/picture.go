@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,12 +42,10 @@ type row struct {
 // height and width of the picture, before the browser stretches it.
 const wide, high = 1000.0, 100.0
 
-// draw adds a bar for each bin that has something. The highest takes the whole height.
+// draw adds a bar for each bin that has something, and the times below them. The highest bar takes
+// the whole height.
 func (p *panel) draw(values []float64, value func(float64) string) {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := slices.Max(values)
 	width := wide / float64(len(values))
 	for i, v := range values {
 		if v <= 0 {
@@ -63,16 +62,17 @@ func (p *panel) draw(values []float64, value func(float64) string) {
 	if most > 0 {
 		p.Peak = value(most)
 	}
+	ticks := "15:04"
+	if p.Days {
+		ticks = "Jan 2"
+	}
+	const gaps = 4
+	for i := range gaps + 1 {
+		p.Ticks = append(p.Ticks, stamp(p.from.Add(p.bin*time.Duration(i*len(values)/gaps)), ticks))
+	}
 }
 
 func round(x float64) float64 { return math.Round(x*10) / 10 }
-
-func (p *panel) ticks(width time.Duration, layout string) {
-	const gaps = 4
-	for i := range gaps + 1 {
-		p.Ticks = append(p.Ticks, stamp(p.from.Add(width*time.Duration(i)/gaps), layout))
-	}
-}
 
 const day = 24 * time.Hour
 
@@ -97,6 +97,7 @@ func duePanels(due []status.Due, now time.Time) []panel {
 
 func duePanel(p panel, bins int, due []status.Due, now time.Time) panel {
 	values, sum, about := make([]float64, bins), 0.0, ""
+	end := p.from.Add(time.Duration(bins) * p.bin)
 	for _, d := range due {
 		if !d.To.After(now) {
 			continue
@@ -107,20 +108,15 @@ func duePanel(p panel, bins int, due []status.Due, now time.Time) panel {
 		}
 		for i := range values {
 			at := p.from.Add(time.Duration(i) * p.bin)
-			share := overlap(begin, d.To, at, at.Add(p.bin))
-			values[i] += share * float64(d.Messages)
-			sum += share * float64(d.Messages)
+			n := float64(d.Messages) * overlap(begin, d.To, at, at.Add(p.bin))
+			values[i] += n
+			sum += n
 		}
-		if end := p.from.Add(time.Duration(bins) * p.bin); begin.Before(end) && d.To.After(end) {
+		if begin.Before(end) && d.To.After(end) {
 			about = "about "
 		}
 	}
 	p.Sum = about + format.Thousands(int(math.Round(sum)))
-	ticks := "15:04"
-	if p.Days {
-		ticks = "Jan 2"
-	}
-	p.ticks(p.bin*time.Duration(bins), ticks)
 	p.draw(values, func(v float64) string {
 		if v < 1 {
 			return "fewer than 1"
@@ -132,17 +128,12 @@ func duePanel(p panel, bins int, due []status.Due, now time.Time) panel {
 
 // overlap is how much of one stretch is in another.
 func overlap(from, to, in, until time.Time) float64 {
-	begin, end := from, to
-	if begin.Before(in) {
-		begin = in
-	}
-	if end.After(until) {
-		end = until
-	}
-	if !end.After(begin) || !to.After(from) {
+	begin, end := from.Sub(in), to.Sub(in)
+	shared := min(end, until.Sub(in)) - max(begin, 0)
+	if shared <= 0 {
 		return 0
 	}
-	return float64(end.Sub(begin)) / float64(to.Sub(from))
+	return float64(shared) / float64(end-begin)
 }
 
 // ratePanels are what was delivered a second in each minute, and how late the latest was.
@@ -150,13 +141,11 @@ func ratePanels(h hour) []panel {
 	rates, late := make([]float64, len(h.Each)), make([]float64, len(h.Each))
 	for i := range h.Each {
 		m := &h.Each[i]
-		rates[i] = float64(m.n) / 60
-		late[i] = float64(m.late)
+		rates[i], late[i] = float64(m.n)/60, float64(m.late)
 	}
 	list := []panel{{Title: "delivered a second, by minute"}, {Title: "latest, by minute"}}
 	for i := range list {
 		list[i].from, list[i].bin, list[i].layout = h.From, time.Minute, "15:04"
-		list[i].ticks(time.Hour, "15:04")
 	}
 	list[0].draw(rates, perSecond)
 	list[1].draw(late, func(v float64) string { return brief(time.Duration(v)) })

@@ -170,13 +170,14 @@ func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 		err = p.Tickets.by.Cancel(ctx, delayer.Ticket(c.Text))
 	}
 	done, text := 1, ""
-	if status = http.StatusOK; err != nil {
+	if err != nil {
 		done, text = 0, strings.TrimPrefix(err.Error(), "delayer: ")
 	}
 	p.Log.Info("an action of the page has ended", "who", who, "action", c.action(), "message", c.ID, "asked", 1, "done", done, "error", text)
+	status = http.StatusOK
 	switch {
 	case err != nil:
-		c.Title, c.Failed, status = c.failed(err)
+		status = c.fail(err, text)
 	case c.Later:
 		c.Title = "1 message postponed"
 		if next, err := p.Tickets.read(c.New); err == nil { // as the broker's clock has it
@@ -188,21 +189,24 @@ func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 	return status
 }
 
-// failed says what has become of a change.
-func (c change) failed(err error) (title, why string, status int) {
-	title = map[bool]string{true: "Not postponed", false: "Not cancelled"}[c.Later]
-	var e *delayer.Error
-	_ = errors.As(err, &e)
+// fail says what has become of a change.
+func (c *change) fail(err error, text string) (status int) {
+	c.Title = "Not cancelled"
+	if c.Later {
+		c.Title = "Not postponed"
+	}
 	switch {
 	case errors.Is(err, delayer.ErrTooLate):
-		return title, fmt.Sprintf("It is too late, and nothing was done: a message can be changed until %s before the time of its ticket.", c.Before), http.StatusConflict
+		c.Failed = fmt.Sprintf("It is too late, and nothing was done: a message can be changed until %s before the time of its ticket.", c.Before)
+		return http.StatusConflict
 	case errors.Is(err, delayer.ErrUnknown):
-		return map[bool]string{true: "Perhaps postponed", false: "Perhaps cancelled"}[c.Later],
-			"The broker did not confirm it in time, so it is not known whether it counts. Do it again: that does no harm.", http.StatusGatewayTimeout
-	case errors.Is(err, delayer.ErrNotSent), errors.Is(err, delayer.ErrUnavailable), errors.Is(err, delayer.ErrClosed):
-		return title, "Nothing was done: the broker cannot be reached, or does not tell its time yet. Try again in some seconds.", http.StatusServiceUnavailable
-	case errors.Is(err, delayer.ErrOutOfRange) && e != nil && e.Cause != nil:
-		return title, "Nothing was done: " + e.Cause.Error() + ".", http.StatusBadRequest
+		c.Title = strings.Replace(c.Title, "Not", "Perhaps", 1)
+		c.Failed = "The broker did not confirm it in time, so it is not known whether it counts. Do it again: that does no harm."
+		return http.StatusGatewayTimeout
+	case delayer.SafeToRetry(err):
+		c.Failed = "Nothing was done: " + text
+	default:
+		c.Failed = "The broker has not taken it: " + text
 	}
-	return title, "The broker has not taken it: " + strings.TrimPrefix(err.Error(), "delayer: "), http.StatusServiceUnavailable
+	return http.StatusServiceUnavailable
 }

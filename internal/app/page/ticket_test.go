@@ -100,8 +100,8 @@ func TestTicket(t *testing.T) {
 func TestTicket_Fails(t *testing.T) {
 	w, by := withTickets(t)
 	for err, want := range map[error]string{
-		delayer.ErrTooLate: "It is too late, and nothing was done", delayer.ErrUnknown: "Do it again: that does no harm", delayer.ErrNotSent: "Nothing was done: the broker cannot be reached",
-		&delayer.Error{Kind: delayer.ErrOutOfRange, Cause: errors.New("before it")}: "Nothing was done: before it.", delayer.ErrConflict: "The broker has not taken it",
+		delayer.ErrTooLate: "It is too late, and nothing was done", delayer.ErrUnknown: "Do it again: that does no harm", &delayer.Error{Kind: delayer.ErrNotSent, Cause: errors.New("away")}: "Nothing was done: ",
+		&delayer.Error{Kind: delayer.ErrOutOfRange, Cause: errors.New("before it")}: ": before it", delayer.ErrConflict: "The broker has not taken it",
 	} {
 		by.err = err
 		answer := w.change(url.Values{"ticket": {"d2.one"}, "action": {"cancel"}, "sure": {"yes"}})

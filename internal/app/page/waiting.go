@@ -27,8 +27,7 @@ type waiting struct {
 
 type waitingPart struct {
 	Backend, Says string
-	Head          string // of the first column
-	Slots         bool   // when it is due is known
+	Slots         bool // when it is due is known
 	Rows          []waitingRow
 }
 
@@ -115,12 +114,16 @@ func nextFact(s status.Status) fact {
 }
 
 func partOf(b status.Backend, now time.Time) waitingPart {
-	p := waitingPart{Backend: b.Name, Head: "stays", Slots: b.Due != nil}
+	p := waitingPart{Backend: b.Name, Slots: b.Due != nil}
 	filled, most := 0, 0
 	for _, q := range b.Queues {
 		if q.Messages > 0 && b.Unread == nil {
 			filled++
-			p.Rows = append(p.Rows, rowOf(q))
+			r := waitingRow{What: "at once", Queue: q.Name, Messages: q.Messages, order: q.Wait}
+			if !q.Intake {
+				r.What = template.HTML(remarks.Wait(q)) // a duration
+			}
+			p.Rows = append(p.Rows, r)
 		}
 	}
 	for _, d := range remarks.Dues(b) {
@@ -138,7 +141,6 @@ func partOf(b status.Backend, now time.Time) waitingPart {
 	case b.Waiting == nil:
 		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate assess counts them."
 	case p.Slots:
-		p.Head = "due"
 		p.Says = remarks.About(b) + messages(*b.Waiting) + ". The controller that leads counts them, also those that it holds."
 	default:
 		p.Says = fmt.Sprintf("%s in %d of %s. After its time in a queue a message goes on, to its destination or to another queue: when it is due, queues do not tell.",
@@ -161,19 +163,6 @@ func rowOfDue(d status.Due, now time.Time) waitingRow {
 		r.When = "overdue, for " + cli.Age(d.From, now)
 	case !d.From.After(now):
 		r.When = "now"
-	}
-	return r
-}
-
-// rowOf names a queue for people: by how long messages stay there.
-func rowOf(q status.Queue) waitingRow {
-	r := waitingRow{Queue: q.Name, Messages: q.Messages}
-	switch {
-	case q.Intake:
-		r.What, r.When = "at once", "to a controller"
-	default:
-		r.When, r.order = "within "+remarks.Wait(q), q.Wait
-		r.What = template.HTML(remarks.Wait(q)) // a duration
 	}
 	return r
 }

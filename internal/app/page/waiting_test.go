@@ -90,9 +90,11 @@ func TestOverview_Fine(t *testing.T) {
 
 	o := w.overviewOf(look{figures{Status: s}, reply{Known: true}})
 	assert.Empty(t, o.Wrong)
-	assert.Equal(t, "Nothing: no queue is missing, a controller is at work and no message is unroutable.", o.Fine)
+	w.Figures.set(look{figures{Status: s}, reply{Known: true}})
+	assert.Contains(t, w.body("/"), "Nothing: no queue is missing, a controller is at work and no message is unroutable.")
 	s.Parked, s.Policies, s.Backends[0].Controllers = []status.Queue{}, []string{}, nil
-	assert.Equal(t, "Nothing: no queue is missing and no message is left undelivered.", fine(s))
+	w.Figures.set(look{figures{Status: s}, reply{Known: true}})
+	assert.Contains(t, w.body("/"), "Nothing: no queue is missing and no message is left undelivered.")
 	s.Parked = []status.Queue{{Name: "mail.parked", Messages: 1}}
 	assert.Equal(t, []remarks.Remark{{Text: "parked messages: see which and why with delayer messages list mail.parked", Wrong: true, Undelivered: true}},
 		w.overviewOf(look{figures{Status: s}, reply{Known: true}}).Wrong)
