@@ -63,7 +63,7 @@ type broker struct {
 	time      time.Time // without timers
 	published []delayer.Message
 	waiting   []*waiting // the next due first
-	messages  map[of]named
+	messages  map[delayer.Ticket]named
 	delivered []amqp091.Delivery
 	handle    func(amqp091.Delivery)
 	answers   []error
@@ -84,7 +84,7 @@ func New(cfg Config) *Delayer {
 	}
 	return &Delayer{broker: &broker{
 		limits: cfg.Limits, timers: cfg.Timers, turn: make(chan struct{}, 1), time: time.Now(),
-		messages: map[of]named{},
+		messages: map[delayer.Ticket]named{},
 	}}
 }
 
@@ -161,10 +161,8 @@ func (d *Delayer) Advance(by time.Duration) []amqp091.Delivery {
 	d.mu.Unlock()
 	if d.timers {
 		time.Sleep(by)
-		d.deliver()
-	} else {
-		d.deliverUntil(by)
 	}
+	d.deliver(by)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.delivered[before:])
@@ -185,9 +183,8 @@ func (b *broker) now() time.Time {
 	return b.time
 }
 
-func (b *broker) deliver() { b.deliverUntil(0) }
-
-func (b *broker) deliverUntil(by time.Duration) {
+// deliver delivers what is due until by from now, or with timers until now.
+func (b *broker) deliver(by time.Duration) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	b.mu.Lock()

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -135,7 +131,7 @@ func (b *broker) wait(w *waiting) {
 	})
 	b.waiting = slices.Insert(b.waiting, i, w)
 	if b.timers {
-		time.AfterFunc(time.Until(w.due), b.deliver)
+		time.AfterFunc(time.Until(w.due), func() { b.deliver(0) })
 	}
 }
 
@@ -170,11 +166,11 @@ func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Tick
 	if due.IsZero() {
 		due = d.now().Add(wait)
 	}
-	of := identity(cmp.Or(m.ID, rand.Text()), due)
-	if n := d.named(of, due); !n.stored && !n.cancelled {
-		d.store(n.waiting, m, delayer.Envelope{ID: of.id, Due: d.now().Add(delay), Delay: delay, Exchange: m.Exchange})
+	ticket, n := d.named(cmp.Or(m.ID, rand.Text()), due)
+	if !n.stored && !n.cancelled {
+		d.store(n.waiting, m, delayer.Envelope{ID: n.id, Due: d.now().Add(delay), Delay: delay, Exchange: m.Exchange})
 	}
-	return of.ticket(), answer
+	return ticket, answer
 }
 
 // Ticket implements [delayer.Delayer].
@@ -189,7 +185,10 @@ func (d *Delayer) Ticket(id string, due time.Time) (delayer.Ticket, error) {
 	if err != nil {
 		return "", ofTicket("ticket")(delayer.ErrInvalid, err)
 	}
-	return identity(id, due).ticket(), nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ticket, _ := d.named(id, due)
+	return ticket, nil
 }
 
 // Cancel implements [delayer.Delayer].
@@ -200,7 +199,7 @@ func (d *Delayer) Cancel(ctx context.Context, t delayer.Ticket) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	_, n, err := d.find(ctx, op, t)
+	n, err := d.find(ctx, op, t)
 	if err != nil {
 		return err
 	}
@@ -225,7 +224,7 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	of, n, err := d.find(ctx, op, t)
+	n, err := d.find(ctx, op, t)
 	if err != nil {
 		return "", err
 	}
@@ -244,9 +243,9 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	if err != nil {
 		return "", err
 	}
-	of.due = identity("", due).due
-	if next := d.named(of, due); next.waiting != n.waiting && !next.stored {
-		d.messages[of] = named{n.waiting, due}
+	later, next := d.named(n.id, due)
+	if next.waiting != n.waiting && !next.stored {
+		d.messages[later] = named{n.waiting, n.id, due}
 	}
 	if !n.cancelled && due.After(n.waiting.due) {
 		n.waiting.due = due
@@ -258,65 +257,40 @@ func (d *Delayer) Postpone(ctx context.Context, t delayer.Ticket, delay time.Dur
 	if answer != nil {
 		return "", answer
 	}
-	return of.ticket(), nil
-}
-
-// An of is the identity of a message: what its ticket names.
-type of struct {
-	id  string
-	due int64 // ms since 1970
-}
-
-func identity(id string, due time.Time) of {
-	return of{id, due.Add(time.Millisecond - 1).UnixMilli()}
-}
-
-// ticket returns the only text that names a message.
-func (m of) ticket() delayer.Ticket {
-	text := fmt.Sprintf("%s.%d", base64.RawURLEncoding.EncodeToString([]byte(m.id)), m.due)
-	return delayer.Ticket(fmt.Sprintf("%s.%x", text, crc32.ChecksumIEEE([]byte(text))))
-}
-
-func read(t delayer.Ticket) (m of, ok bool) {
-	encoded, rest, _ := strings.Cut(string(t), ".")
-	digits, _, _ := strings.Cut(rest, ".")
-	id, err1 := base64.RawURLEncoding.DecodeString(encoded)
-	due, err2 := strconv.ParseInt(digits, 10, 64)
-	m = of{string(id), due}
-	return m, err1 == nil && err2 == nil && m.ticket() == t
+	return later, nil
 }
 
 // A named is what a ticket names: a message, which need not be stored yet, and the time when the
 // ticket says that it is due.
 type named struct {
 	*waiting
+	id  string
 	due time.Time
 }
 
-func (b *broker) named(m of, due time.Time) named {
-	n, known := b.messages[m]
-	if !known {
-		n = named{&waiting{due: due}, due}
-		b.messages[m] = n
+// named returns what an id and a due time name, and the only ticket for it.
+func (b *broker) named(id string, due time.Time) (delayer.Ticket, named) {
+	t := delayer.Ticket(fmt.Sprintf("%x.%d", id, due.Add(time.Millisecond-1).UnixMilli()))
+	if _, known := b.messages[t]; !known {
+		b.messages[t] = named{&waiting{due: due}, id, due}
 	}
-	return n
+	return t, b.messages[t]
 }
 
 // find returns what a ticket names, if it is not too late for that.
-func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (of, named, error) {
+func (d *Delayer) find(ctx context.Context, op string, t delayer.Ticket) (named, error) {
 	fail := ofTicket(op)
-	m, ok := read(t)
-	if !ok {
-		return m, named{}, fail(delayer.ErrTicket, nil)
+	n, known := d.messages[t]
+	if !known {
+		return n, fail(delayer.ErrTicket, nil)
 	}
-	n := d.named(m, time.UnixMilli(m.due))
 	if err := d.ready(ctx, fail); err != nil {
-		return m, n, err
+		return n, err
 	}
 	if n.due.Sub(d.now()) < d.limits.CancelBefore {
-		return m, n, fail(delayer.ErrTooLate, nil)
+		return n, fail(delayer.ErrTooLate, nil)
 	}
-	return m, n, nil
+	return n, nil
 }
 
 func ofTicket(op string) func(kind, cause error) error {
