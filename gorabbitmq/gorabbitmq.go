@@ -40,7 +40,9 @@
 // # Several routing keys
 //
 // The message is published once for each key, in their order. If some fail, the others are still
-// published, and the error is a [*KeysError], which says for which keys the message is stored.
+// published, and the error says for which keys the message is stored. If there are such keys, it
+// matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false: publishing for all keys again
+// would deliver the message twice for them. To know each result, publish for one key at a time.
 //
 // Only programs that import this package link go-rabbitmq.
 package gorabbitmq
@@ -49,7 +51,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -106,21 +107,22 @@ func (p *Publisher) publish(ctx context.Context, exchange string, keys []string,
 	if len(keys) == 0 {
 		return invalid(exchange, errNoKey)
 	}
-	var failed KeysError
+	var stored []string
+	var failed []error
 	for _, key := range keys {
 		if err := p.delayer.Publish(ctx, exchange, key, delay, msg); err != nil {
-			failed.Errors = append(failed.Errors, err)
+			failed = append(failed, err)
 			continue
 		}
-		failed.Stored = append(failed.Stored, key)
+		stored = append(stored, key)
 	}
 	switch {
-	case len(failed.Errors) == 0:
-		return nil
-	case len(keys) == 1:
-		return failed.Errors[0]
+	case len(keys) == 1 && len(failed) == 1:
+		return failed[0]
+	case len(failed) == 0 || len(stored) == 0:
+		return errors.Join(failed...)
 	}
-	return &failed
+	return fmt.Errorf("%w: the message is stored for %q, not for others: %w", delayer.ErrUnknown, stored, errors.Join(failed...))
 }
 
 func read(data []byte, options []func(*rabbitmq.PublishOptions)) (exchange string, msg amqp091.Publishing, err error) {
@@ -177,34 +179,4 @@ func invalid(exchange string, cause error) error {
 	return &delayer.Error{
 		Op: "publish", Object: fmt.Sprintf("to exchange %q", exchange), Kind: delayer.ErrInvalid, Cause: cause,
 	}
-}
-
-// A KeysError is the error of a message for several routing keys. Each of its errors names its key.
-//
-// If Stored is not empty, it matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false:
-// publishing for all keys again would deliver the message twice for those.
-type KeysError struct {
-	Stored []string // the keys for which the broker has confirmed the message
-	Errors []error
-}
-
-// Error lists the errors, and the keys for which the message is stored.
-func (e *KeysError) Error() string {
-	texts := make([]string, len(e.Errors))
-	for i, err := range e.Errors {
-		texts[i] = err.Error()
-	}
-	stored := "for none of the keys"
-	if len(e.Stored) > 0 {
-		stored = fmt.Sprintf("for %q", e.Stored)
-	}
-	return fmt.Sprintf("%s (the message is stored %s)", strings.Join(texts, "; "), stored)
-}
-
-// Unwrap returns the errors, for errors.Is and errors.As.
-func (e *KeysError) Unwrap() []error { return e.Errors }
-
-// Is reports whether e is [delayer.ErrUnknown] because the message is stored for some keys.
-func (e *KeysError) Is(target error) bool {
-	return target == delayer.ErrUnknown && len(e.Stored) > 0
 }

@@ -34,10 +34,12 @@ package watermilldelay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,8 +88,9 @@ func NewPublisher(d delayer.Delayer, cfg Config) *Publisher {
 // consecutive messages with the same context are sent as one batch.
 //
 // If a message cannot be marshalled, or its delay cannot be read, none is published. If some fail
-// later, the others are still published. The error of several messages is then a [*MessagesError],
-// and that of one message is the Delayer's.
+// later, the others are still published. The error then says how many are stored and matches
+// [delayer.ErrUnknown], so that [delayer.SafeToRetry] is false: publishing all again would deliver
+// those twice. To know a message's result by itself, publish one at a time.
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -107,14 +110,15 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 		results = append(results, p.delayer.PublishBatch(messages[from].Context(), list[from:to])...)
 		from = to
 	}
-	e := &MessagesError{results}
-	switch failed := e.Unwrap(); {
-	case len(failed) == 0:
-		return nil
-	case len(results) == 1:
+	failed := slices.DeleteFunc(slices.Clone(results), func(err error) bool { return err == nil })
+	switch {
+	case len(failed) == 1 && len(results) == 1:
 		return failed[0]
+	case len(failed) == 0 || len(failed) == len(results):
+		return errors.Join(failed...)
 	}
-	return e
+	return fmt.Errorf("%w: %d of %d messages are stored: %w",
+		delayer.ErrUnknown, len(results)-len(failed), len(results), errors.Join(failed...))
 }
 
 // same reports whether two contexts are the same. Comparing some types with == would panic.
@@ -211,35 +215,4 @@ func StringHeaders(d amqp091.Delivery) amqp091.Delivery {
 		return !is
 	})
 	return d
-}
-
-// A MessagesError is the error of several messages of which some failed.
-//
-// If others are stored, it matches [delayer.ErrUnknown], and [delayer.SafeToRetry] is false:
-// publishing all messages again would deliver those twice.
-type MessagesError struct {
-	// Results has the result of each message: nil if the broker has confirmed it.
-	Results []error
-}
-
-// Error has the first error, and says how many messages are stored.
-func (e *MessagesError) Error() string {
-	failed := e.Unwrap()
-	return fmt.Sprintf("%v (%d of %d messages are stored)", failed[0], len(e.Results)-len(failed), len(e.Results))
-}
-
-// Unwrap returns the errors, for errors.Is and errors.As.
-func (e *MessagesError) Unwrap() []error {
-	var failed []error
-	for _, err := range e.Results {
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return failed
-}
-
-// Is reports whether e is [delayer.ErrUnknown] because some messages are stored.
-func (e *MessagesError) Is(target error) bool {
-	return target == delayer.ErrUnknown && len(e.Unwrap()) < len(e.Results)
 }
