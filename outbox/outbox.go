@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 	"unicode/utf8"
 
@@ -144,15 +143,11 @@ func (r *row) read(text, body []byte) error {
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the SQL files that [Migrate] applies, for use with other tools. Apply them in
-// the order of their names, each in one transaction.
-func Migrations() fs.FS { return schema.Files(migrations) }
-
 // ErrSchema means that the outbox's tables are missing or older than this program needs.
 var ErrSchema = errors.New("the database is not migrated")
 
 var tables = schema.Schema{
-	Component: "outbox", Files: Migrations(), Err: ErrSchema,
+	Component: "outbox", Files: schema.Files(migrations), Err: ErrSchema,
 	Hint: "call outbox.Migrate, run `delayer outbox migrate`, or apply outbox/migrations by hand; search_path must lead there",
 }
 

@@ -8,8 +8,9 @@
 //	})
 //
 // A duplicate that comes while the first is being handled waits for that transaction, on a
-// connection of its own: give the pool a connection for each concurrent handler. [Store.Do] also
-// removes marks older than [Config].Age, a few at a time.
+// connection of its own: give the pool a connection for each concurrent handler. Every ten seconds
+// [Store.Do] also removes up to 5,000 marks older than [Config].Age, or as many at each call while
+// there are more.
 package pgstore
 
 import (
@@ -19,7 +20,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -120,8 +120,12 @@ func (s *Store) Do(ctx context.Context, id string, f func(context.Context, pgx.T
 	})
 	last, now := s.swept.Load(), time.Now().UnixNano()
 	if now-last >= int64(sweepEvery) && ctx.Err() == nil && s.swept.CompareAndSwap(last, now) {
-		if _, failed := s.Sweep(ctx); failed != nil { // which is no failure of this message
-			s.cfg.Logger.Warn("once: old marks cannot be removed", "error", failed)
+		tag, failed := s.db.Exec(ctx, sweep, s.cfg.Scope, s.cfg.Age.Microseconds(), sweepLimit)
+		if failed != nil { // which is no failure of this message
+			s.cfg.Logger.Warn("once: old marks cannot be removed", "error", tables.Explain(failed))
+		}
+		if tag.RowsAffected() == sweepLimit {
+			s.swept.Store(0) // there are more
 		}
 	}
 	return err
@@ -139,29 +143,14 @@ DELETE FROM delayer_once WHERE (scope, id) IN (
 	WHERE scope = $1 AND marked < now() - $2::bigint * interval '1 microsecond'
 	ORDER BY marked LIMIT $3 FOR UPDATE SKIP LOCKED)`
 
-// Sweep removes up to 5,000 marks of this scope that are older than [Config].Age, and returns how
-// many it removed. Do calls it every ten seconds. A program that handles more than 500 messages a
-// second must call it more often.
-func (s *Store) Sweep(ctx context.Context) (int64, error) {
-	tag, err := s.db.Exec(ctx, sweep, s.cfg.Scope, s.cfg.Age.Microseconds(), sweepLimit)
-	if err != nil {
-		return 0, fmt.Errorf("once: sweep: %w", tables.Explain(err))
-	}
-	return tag.RowsAffected(), nil
-}
-
 //go:embed migrations/*.sql
 var migrations embed.FS
-
-// Migrations returns the SQL files that [Migrate] applies, for use with other tools. Apply them in
-// the order of their names, each in one transaction.
-func Migrations() fs.FS { return schema.Files(migrations) }
 
 // ErrSchema means that the table is missing or older than this program needs.
 var ErrSchema = errors.New("the database is not migrated")
 
 var tables = schema.Schema{
-	Component: "once", Files: Migrations(), Err: ErrSchema,
+	Component: "once", Files: schema.Files(migrations), Err: ErrSchema,
 	Hint: "call pgstore.Migrate, or apply once/pgstore/migrations by hand; search_path must lead there",
 }
 
