@@ -100,7 +100,7 @@ var places = []place{
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/shirou/gopsutil/v4", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},
 	{"internal/lab/account", []string{""}, []string{amqp}, "what Delayers are judged by is pure"},
-	{"internal/lab/amqpclient", []string{"", "topology"}, []string{amqp}, "the library is not tested with itself"},
+	{"internal/lab/amqpclient", []string{"topology"}, []string{amqp}, "the library is not tested with itself"},
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
 	{"cmd/delayer-bench", []string{"", "backend", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/bench", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},

@@ -54,7 +54,6 @@ type Account[ID comparable] struct {
 	block   []Course[ID]  // messages are allocated by the block
 	counts  Counts
 	quiet   time.Duration // since when nothing has arrived, or since the last was due
-	settled chan struct{} // closed when nothing is awaited; nil if nobody waits for that
 }
 
 // Counts tells how far a run is.
@@ -175,10 +174,6 @@ func (a *Account[ID]) note(id ID, change func(*Course[ID])) {
 	change(m)
 	a.counts.Arrived += m.awaitedArrived() - arrived
 	a.counts.Undone += m.awaitedMissing() - missing
-	if a.counts.Undone == 0 && a.settled != nil {
-		close(a.settled)
-		a.settled = nil
-	}
 }
 
 func (a *Account[ID]) message(id ID) *Course[ID] {
@@ -205,37 +200,18 @@ func (a *Account[ID]) Counts() Counts {
 // patience nothing has arrived, nothing was due and Await waited. The error is that of ctx. It is
 // called when publishing is over.
 func (a *Account[ID]) Await(ctx context.Context, patience time.Duration) error {
-	began := a.Now()
-	for {
-		settled, quiet := a.undone()
-		left := max(quiet, began) + patience - a.Now()
-		if settled == nil || left <= 0 {
+	for began := a.Now(); ; {
+		a.mu.Lock()
+		over := a.counts.Undone == 0 || a.Now() >= max(a.quiet, began)+patience
+		a.mu.Unlock()
+		if over || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		timer := time.NewTimer(left)
 		select {
-		case <-settled:
-		case <-timer.C:
+		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 		}
-		timer.Stop()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
-}
-
-// undone returns a channel that is closed when nothing is awaited any more, nil if nothing is now.
-func (a *Account[ID]) undone() (settled <-chan struct{}, quiet time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.counts.Undone == 0 {
-		return nil, a.quiet
-	}
-	if a.settled == nil {
-		a.settled = make(chan struct{})
-	}
-	return a.settled, a.quiet
 }
 
 // Messages copies all messages, as they were first heard of.
@@ -308,9 +284,9 @@ func one(yes bool) int {
 // A Verdict says what became of messages. A list has each message once, in the order in which they
 // were first heard of. A message may be in several lists.
 type Verdict[ID comparable] struct {
-	Sent                                            int // asked for
-	Confirmed, Refused, Unknown, Cancelled, Waiting int // by outcome
-	Postponed                                       int
+	Sent                                   int // asked for
+	Confirmed, Refused, Unknown, Cancelled int // by the last answer
+	Postponed                              int
 
 	Delivered int // confirmed and arrived
 	Kept      int // confirmed and kept, and not arrived
@@ -329,46 +305,37 @@ type Verdict[ID comparable] struct {
 // Judge judges messages. It leaves out those that are aside.
 func Judge[ID comparable](messages []Course[ID]) (v Verdict[ID]) {
 	for _, m := range messages {
+		arrived := m.Copies > 0
 		switch {
 		case m.Aside:
+			continue
 		case m.Stranger():
 			v.Strangers = append(v.Strangers, m)
-		default:
-			v.outcome(m)
-			v.arrival(m)
+			continue
+		}
+		v.Sent++
+		v.Postponed += one(m.Postponed)
+		v.Extra += max(0, m.Copies-1)
+		add(&v.Early, m, m.EarlyBy() > 0)
+		add(&v.Twice, m, m.Copies > 1)
+		switch m.Outcome {
+		case Confirmed:
+			v.Confirmed++
+			v.Delivered += one(arrived)
+			v.Kept += one(m.Kept && !arrived)
+			add(&v.Missing, m, m.Missing())
+		case Refused:
+			v.Refused++
+			add(&v.Untrue, m, arrived)
+		case Cancelled:
+			v.Cancelled++
+			add(&v.Revived, m, arrived)
+		case Unknown:
+			v.Unknown++
+			v.Surprised += one(arrived)
 		}
 	}
 	return v
-}
-
-func (v *Verdict[ID]) outcome(m Course[ID]) {
-	arrived := m.Copies > 0
-	v.Sent++
-	v.Postponed += one(m.Postponed)
-	switch m.Outcome {
-	case Confirmed:
-		v.Confirmed++
-		v.Delivered += one(arrived)
-		v.Kept += one(m.Kept && !arrived)
-		add(&v.Missing, m, m.Missing())
-	case Refused:
-		v.Refused++
-		add(&v.Untrue, m, arrived)
-	case Cancelled:
-		v.Cancelled++
-		add(&v.Revived, m, arrived)
-	case Unknown:
-		v.Unknown++
-		v.Surprised += one(arrived)
-	default:
-		v.Waiting++
-	}
-}
-
-func (v *Verdict[ID]) arrival(m Course[ID]) {
-	v.Extra += max(0, m.Copies-1)
-	add(&v.Early, m, m.EarlyBy() > 0)
-	add(&v.Twice, m, m.Copies > 1)
 }
 
 func add[ID comparable](list *[]Course[ID], m Course[ID], yes bool) {

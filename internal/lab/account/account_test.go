@@ -84,7 +84,7 @@ func TestVerdict(t *testing.T) {
 		{"unknown", steps{published(unknown())}, verdict{Sent: 1, Unknown: 1}, ""},
 		{"unknown and arrived", steps{published(unknown(), s)}, verdict{Sent: 1, Unknown: 1, Surprised: 1}, ""},
 		{"unknown and early", steps{published(unknown(), s-1)}, verdict{Sent: 1, Unknown: 1, Surprised: 1}, "Early"},
-		{"no answer", steps{asked(account.Course[string]{})}, verdict{Sent: 1, Waiting: 1}, ""},
+		{"no answer", steps{asked(account.Course[string]{})}, verdict{Sent: 1}, ""},
 		{"cancelled", steps{published(nil), cancelled(nil)}, gone, ""},
 		{"cancelled and arrived", steps{published(nil), cancelled(nil), arrived(2 * s)}, gone, "Revived"},
 		{"perhaps cancelled", steps{published(nil), cancelled(unknown())}, verdict{Sent: 1, Unknown: 1}, ""},
@@ -228,20 +228,4 @@ func TestAccount_Await(t *testing.T) {
 	b := newBook()
 	missing(b)
 	require.ErrorIs(t, b.Await(ctx, time.Hour), context.Canceled)
-}
-
-// TestAccount_AwaitTogether: all who wait are told.
-func TestAccount_AwaitTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBook()
-		b.publish("a", nil)
-		for range 3 {
-			go func() { assert.NoError(t, b.Await(t.Context(), time.Hour)) }()
-		}
-		synctest.Wait()
-		b.Arrive("a", b.Now())
-		began := time.Now()
-		synctest.Wait()
-		assert.Zero(t, time.Since(began))
-	})
 }

@@ -15,15 +15,11 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
-
-	"github.com/delayer-go/delayer"
 )
 
 const (
-	// retryPause is the time between two attempts.
-	retryPause = 50 * time.Millisecond
-	// closeTimeout bounds Close: the broker may be gone.
-	closeTimeout = 5 * time.Second
+	retryPause   = 50 * time.Millisecond // between two attempts
+	closeTimeout = 5 * time.Second       // the broker may be gone
 )
 
 // Options configure a [Client].
@@ -275,8 +271,7 @@ func offer(accepted chan<- error, err error) {
 }
 
 const (
-	// dialTimeout bounds the TCP connection and the AMQP handshake together.
-	dialTimeout = 10 * time.Second
+	dialTimeout = 10 * time.Second // of the TCP connection and the AMQP handshake together
 	heartbeat   = 10 * time.Second
 )
 
@@ -284,10 +279,8 @@ const (
 // never contain the password: they name the host alone.
 func Dial(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 	uri, err := amqp091.ParseURI(url)
-	if err != nil {
-		// The parser's error quotes the URL with its password.
-		return nil, &delayer.Error{Op: "connect", Object: "url", Kind: delayer.ErrConfig,
-			Hint: "give it as amqp://user:password@host:5672/vhost, or amqps:// for TLS"}
+	if err != nil { // it quotes the URL with its password
+		return nil, errors.New("the URL of the broker cannot be read: give it as amqp://user:password@host:5672/vhost, or amqps:// for TLS")
 	}
 	properties := amqp091.NewConnectionProperties()
 	properties.SetClientConnectionName(name)
@@ -295,39 +288,18 @@ func Dial(ctx context.Context, url, name string) (*amqp091.Connection, error) {
 		Properties: properties,
 		Heartbeat:  heartbeat,
 		Dial: func(network, address string) (net.Conn, error) {
-			return dialTCP(ctx, network, address)
+			dialer := net.Dialer{Timeout: dialTimeout}
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			// amqp091 clears this deadline once the handshake is done.
+			return conn, conn.SetDeadline(time.Now().Add(dialTimeout))
 		},
 	})
 	if err != nil {
-		return nil, explain(ctx, uri, err)
+		return nil, fmt.Errorf("connect to %s: %w (is RabbitMQ running there, and is this its AMQP port? "+
+			"If so, check the user and password, and the virtual host)", net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), err)
 	}
 	return conn, nil
-}
-
-func dialTCP(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	// amqp091 clears this deadline once the handshake is done.
-	return conn, conn.SetDeadline(time.Now().Add(dialTimeout))
-}
-
-// explain turns amqp091's error into one that names the host and what to do.
-func explain(ctx context.Context, uri amqp091.URI, err error) error {
-	host := net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))
-	failure := &delayer.Error{Op: "connect", Object: host, Kind: delayer.ErrUnavailable, Cause: err,
-		Hint: "is RabbitMQ running there, and is this its AMQP port?"}
-	var refused *amqp091.Error
-	switch {
-	case ctx.Err() != nil:
-		failure.Kind, failure.Cause, failure.Hint = delayer.ErrNotSent, ctx.Err(), ""
-	case errors.As(err, &refused) && refused.Code == amqp091.AccessRefused:
-		failure.Kind, failure.Hint = delayer.ErrAccess, "check the user and password in the URL"
-	case errors.As(err, &refused) && refused.Code == amqp091.NotAllowed:
-		failure.Kind, failure.Hint = delayer.ErrAccess,
-			"check that the virtual host "+strconv.Quote(uri.Vhost)+" exists and that the user may use it"
-	}
-	return failure
 }
