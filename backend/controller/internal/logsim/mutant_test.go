@@ -219,14 +219,11 @@ var deliversBoth = changed(func(t *tenure, d leader.Delivered, records []bundle.
 	return records
 })
 
-// send writes all that waits as one bundle.
-func (p *process) sendAll(c *conn, e writer.Event) {
-	switch e := e.(type) {
-	case writer.Submit:
-		p.heap = append(p.heap, e.Record)
-		if len(p.heap) == 1 {
-			p.soon(100*time.Millisecond, func() { p.sendHeap(c) })
-		}
+// sendAll writes all that waits as one bundle.
+func (p *process) sendAll(c *conn, r *writer.Record) {
+	p.heap = append(p.heap, r)
+	if len(p.heap) == 1 {
+		p.soon(100*time.Millisecond, func() { p.sendHeap(c) })
 	}
 }
 
@@ -245,7 +242,7 @@ func (p *process) sendHeap(c *conn) {
 	p.write(c, into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
 		for _, r := range all {
 			if p.pending[r] != nil {
-				p.settle(writer.Settle{Record: r, Outcome: writer.Outcome(o)})
+				p.settle(r, o)
 			}
 		}
 	})

@@ -126,8 +126,12 @@ func (p *process) connect() {
 func (p *process) unplugged() {
 	p.trace("lost", "the publishing connection")
 	c := p.pub
-	for _, e := range p.writer.End() {
-		p.settle(e)
+	taken, waiting := p.writer.End()
+	for _, r := range taken {
+		p.settle(r, leader.Unknown)
+	}
+	for _, r := range waiting {
+		p.settle(r, leader.Refused)
 	}
 	if p.pub == c {
 		p.pub, p.lostSince = nil, p.w.now

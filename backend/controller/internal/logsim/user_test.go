@@ -65,29 +65,28 @@ func (r *record) destination() string { return string(rune('A' + r.to)) }
 // submit has a record written to the log. then is told what became of it, once.
 func (p *process) submit(r *writer.Record, then func(leader.Outcome)) {
 	p.pending[r] = then
-	p.pump(p.pub, writer.Submit{Record: r})
+	if p.w.mutant.unbounded {
+		p.sendAll(p.pub, r)
+		return
+	}
+	p.writer.Submit(p.mono(), r)
+	p.pump(p.pub, nil, leader.Stored)
 }
 
-// pump tells the writer what has happened, and does what it says.
-func (p *process) pump(c *conn, e writer.Event) {
-	switch {
-	case p.pub != c:
-		return
-	case p.w.mutant.unbounded:
-		p.sendAll(c, e)
+// pump sends the next bundle if one is wanted, and tells what became of records.
+func (p *process) pump(c *conn, settled []*writer.Record, o leader.Outcome) {
+	if p.pub != c {
 		return
 	}
-	todo, next := p.writer.Step(p.mono(), e)
-	for _, e := range append([]writer.Effect{}, todo...) {
-		switch e := e.(type) {
-		case writer.Send:
-			p.out.send(p.w.between(0, 200*time.Microsecond), func() { p.send(c, e.ID) })
-		case writer.Settle:
-			p.settle(e)
-		}
+	id, next := p.writer.Reserve(p.mono())
+	for _, r := range settled {
+		p.settle(r, o)
+	}
+	if id > 0 {
+		p.out.send(p.w.between(0, 200*time.Microsecond), func() { p.send(c, id) })
 	}
 	if next > 0 {
-		p.soon(max(next-p.mono(), 0), func() { p.pump(c, writer.Tick{}) })
+		p.soon(max(next-p.mono(), 0), func() { p.pump(c, nil, leader.Stored) })
 	}
 }
 
@@ -106,17 +105,18 @@ func (p *process) send(c *conn, id uint64) {
 		it := &item{bundle: b, by: incarnation{p, p.number}}
 		p.w.account.sent(it)
 		c.publish(into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
-			p.pump(c, writer.Confirmed{ID: id, Outcome: writer.Outcome(o)})
+			if p.pub == c {
+				p.pump(c, p.writer.Confirmed(id), o)
+			}
 		})
 	}
-	p.pump(c, writer.Tick{})
+	p.pump(c, nil, leader.Stored)
 }
 
-func (p *process) settle(e writer.Effect) {
-	r := e.(writer.Settle)
-	then := p.pending[r.Record]
-	delete(p.pending, r.Record)
-	then(leader.Outcome(r.Outcome))
+func (p *process) settle(r *writer.Record, o leader.Outcome) {
+	then := p.pending[r]
+	delete(p.pending, r)
+	then(o)
 }
 
 // publish is Publish, or with a ticket Schedule.
@@ -151,7 +151,11 @@ func (p *process) schedule(r *record, rec bundle.Record) {
 	r.written++
 	if p.w.chance(p.w.plan.impatient) {
 		c := p.pub
-		p.soon(p.w.short(0, time.Second), func() { p.pump(c, writer.Withdraw{Record: written}) })
+		p.soon(p.w.short(0, time.Second), func() {
+			if p.pub == c && p.writer.Withdraw(written) {
+				p.pump(c, []*writer.Record{written}, leader.Refused)
+			}
+		})
 	}
 	p.submit(written, func(o leader.Outcome) {
 		p.trace("settled", "%s: %d", rec.ID, o)

@@ -37,7 +37,11 @@ type publisher struct {
 func newPublisher(b *broker.Publisher, exchange, backend, process string) *publisher {
 	p := &publisher{broker: b, exchange: exchange, backend: backend, writer: writer.New(process), moved: make(chan struct{})}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.timer = time.AfterFunc(time.Hour, func() { p.step(writer.Tick{}) })
+	p.timer = time.AfterFunc(time.Hour, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.reserve()
+	})
 	return p
 }
 
@@ -46,20 +50,22 @@ type entry struct {
 	writer.Record
 	publisher *publisher
 	ctx       context.Context // of Submit
+	alone     bool            // on a channel of its own: the broker may not take it
 	settled   chan error      // buffered
 }
 
 // submit hands a record over. It waits while too much waits.
 func (p *publisher) submit(ctx context.Context, rec bundle.Record) (*entry, error) {
 	e := &entry{publisher: p, ctx: ctx, settled: make(chan error, 1)}
-	alone := !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize
-	e.Record = writer.Record{Record: rec, Lone: rec.User != "", Alone: alone, Of: e}
+	e.alone = !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize
+	e.Record = writer.Record{Record: rec, Lone: rec.User != "" || e.alone, Of: e}
 	for {
 		p.mu.Lock()
 		closed, full, moved := p.closed, p.writer.Full(), p.moved
 		if !closed && !full {
 			p.unsent.Add(1)
-			p.advance(writer.Submit{Record: &e.Record}, errWithdrawn)
+			p.writer.Submit(settle.Reading(time.Now()), &e.Record)
+			p.reserve()
 			p.mu.Unlock()
 			return e, nil
 		}
@@ -83,71 +89,50 @@ func (e *entry) Wait(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	p.step(writer.Withdraw{Record: &e.Record})
-	if !e.Alone && len(e.settled) == 0 {
+	p.mu.Lock()
+	if p.writer.Withdraw(&e.Record) {
+		p.settle([]*writer.Record{&e.Record}, p.fail(delayer.ErrNotSent, context.Cause(ctx), ""))
+	}
+	p.mu.Unlock()
+	if !e.alone && len(e.settled) == 0 {
 		return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
-	err := <-e.settled // ctx ends the publishing of one that is alone too
-	if errors.Is(err, errWithdrawn) {
-		return p.fail(delayer.ErrNotSent, context.Cause(ctx), "")
-	}
-	return err
+	return <-e.settled // ctx ends the publishing of one that is alone too
 }
-
-// errWithdrawn: the writer has taken a record back.
-var errWithdrawn = errors.New("withdrawn")
 
 func (p *publisher) fail(kind, cause error, hint string) error {
 	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}
 }
 
-func (p *publisher) step(e writer.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.advance(e, errWithdrawn)
+// settle tells what became of records. The caller holds mu.
+func (p *publisher) settle(records []*writer.Record, err error) {
+	for _, r := range records {
+		var known *delayer.Error
+		if errors.As(err, &known) { // each is told of another destination
+			own := *known
+			err = &own
+		}
+		r.Of.(*entry).settled <- err
+		p.unsent.Done()
+	}
+	close(p.moved)
+	p.moved = make(chan struct{})
 }
 
-// advance tells the writer what has happened, and does what it says. why is the error of records that
-// are not stored. The caller holds mu.
-func (p *publisher) advance(e writer.Event, why error) {
+// reserve sends the next bundle if one is wanted. The caller holds mu.
+func (p *publisher) reserve() {
 	now := settle.Reading(time.Now())
-	todo, next := p.writer.Step(now, e)
-	p.do(todo, why)
+	id, next := p.writer.Reserve(now)
+	if id > 0 {
+		p.sending.Go(func() { p.send(id) })
+	}
 	if next > 0 {
 		p.timer.Reset(next - now)
 	}
 }
 
-func (p *publisher) do(todo []writer.Effect, why error) {
-	for _, effect := range todo {
-		switch effect := effect.(type) {
-		case writer.Settle:
-			var err error
-			if effect.Outcome != writer.Stored {
-				err = own(why)
-			}
-			effect.Record.Of.(*entry).settled <- err
-			p.unsent.Done()
-			close(p.moved)
-			p.moved = make(chan struct{})
-		case writer.Send:
-			p.sending.Go(func() { p.send(effect.ID) })
-		}
-	}
-}
-
-// own copies an error that all records of a bundle have: each is told of another destination.
-func own(err error) error {
-	var known *delayer.Error
-	if errors.As(err, &known) {
-		copied := *known
-		return &copied
-	}
-	return err
-}
-
-// send publishes a bundle. Nothing that is sent later overtakes it: there is one Send at a time until
-// it is taken.
+// send publishes a bundle. Nothing that is sent later overtakes it: no other is reserved until it is
+// taken.
 func (p *publisher) send(id uint64) {
 	msg := broker.Publishing{Exchange: p.exchange, Sole: true, Order: 1}
 	taken := false
@@ -156,37 +141,30 @@ func (p *publisher) send(id uint64) {
 		if taken = b != nil; taken {
 			*to = publishing(b, b.Records[0].User)
 		}
+		p.reserve()
 		return taken
 	}
 	p.mu.Lock()
 	ctx := p.ctx
-	if next := p.writer.Next(); next != nil && next.Alone {
+	if next := p.writer.Next(); next != nil && next.Of.(*entry).alone {
 		ctx = next.Of.(*entry).ctx
 		take(&msg.Message)
 	} else {
 		msg.Fill = func(to *amqp091.Publishing) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			defer p.advance(writer.Tick{}, errWithdrawn) // the next may be reserved
 			return take(to)
 		}
 	}
 	p.mu.Unlock()
 	err := p.broker.Publish(ctx, msg)
-	outcome := writer.Stored
-	switch {
-	case errors.Is(err, delayer.ErrUnknown):
-		outcome = writer.Unknown
-	case err != nil:
-		outcome = writer.Refused
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !taken && p.writer.Take(id) == nil {
-		p.advance(writer.Tick{}, errWithdrawn)
-		return
+	if !taken {
+		p.writer.Take(id) // that fails too
 	}
-	p.advance(writer.Confirmed{ID: id, Outcome: outcome}, err)
+	p.settle(p.writer.Confirmed(id), err)
+	p.reserve()
 }
 
 // close takes no more records, and waits a while for those that were submitted.
@@ -204,7 +182,8 @@ func (p *publisher) abandon() {
 	p.sending.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.do(p.writer.End(), p.fail(delayer.ErrClosed, nil, ""))
+	taken, waiting := p.writer.End()
+	p.settle(append(taken, waiting...), p.fail(delayer.ErrClosed, nil, ""))
 }
 
 // publishing is a bundle as it is published. user is that of the connection, or empty.

@@ -27,60 +27,14 @@ const (
 // A Record is one to be written.
 type Record struct {
 	bundle.Record
-	Lone  bool // it is a bundle of its own: it has properties that the broker checks
-	Alone bool // and nothing else is unconfirmed beside it: the broker may not take it
-	Of    any  // the caller's
-	came  time.Duration
+	Lone bool // it is a bundle of its own: it has properties that the broker checks, or the broker may not take it
+	Of   any  // the caller's
+	came time.Duration
 }
-
-// An Event is something that has happened: one of the types below.
-type Event any
-
-type (
-	// Tick is that time has passed.
-	Tick struct{}
-	// Submit has a record written.
-	Submit struct{ Record *Record }
-	// Withdraw takes a record back if it is in no bundle yet: then Settle says Refused.
-	Withdraw struct{ Record *Record }
-	// Confirmed tells what became of a bundle that was taken.
-	Confirmed struct {
-		ID      uint64
-		Outcome Outcome
-	}
-)
-
-// An Outcome is what became of a bundle, and so of each of its records.
-type Outcome int
-
-// The outcomes.
-const (
-	Stored  Outcome = iota
-	Refused         // it is stored nowhere
-	Unknown         // it may be stored or not
-)
-
-// An Effect is something to be done: one of the types below.
-type Effect any
-
-type (
-	// Send reserves the next bundle, which is to be published to the log, mandatory and confirmed.
-	// When the connection is ready to write it, the shell calls [Writer.Take], and then steps a
-	// Tick. There is no other Send before that.
-	Send struct {
-		ID uint64 // also the number of the bundle
-	}
-	// Settle says what became of a record.
-	Settle struct {
-		Record  *Record
-		Outcome Outcome
-	}
-)
 
 // A Writer writes for one process. The zero value is not ready: use [New].
 type Writer struct {
 	name    string
-	out     []Effect
 	waiting []*Record
 	bytes   int // of those
 	flying  map[uint64][]*Record
@@ -103,63 +57,54 @@ func (w *Writer) Next() *Record {
 	return w.waiting[0]
 }
 
-// Step takes an event, and returns what is to be done, and when a Tick is due; 0: none is. The
-// effects are valid until the next Step.
-func (w *Writer) Step(now time.Duration, e Event) (todo []Effect, next time.Duration) {
-	w.out = w.out[:0]
-	switch e := e.(type) {
-	case Submit:
-		e.Record.came = now
-		w.waiting = append(w.waiting, e.Record)
-		w.bytes += e.Record.Size()
-	case Withdraw:
-		if i := slices.Index(w.waiting, e.Record); i >= 0 {
-			w.waiting = slices.Delete(w.waiting, i, i+1)
-			w.bytes -= e.Record.Size()
-			w.out = append(w.out, Settle{e.Record, Refused})
-		}
-	case Confirmed:
-		for _, r := range w.flying[e.ID] {
-			w.out = append(w.out, Settle{r, e.Outcome})
-		}
-		delete(w.flying, e.ID)
-	case Tick:
-	}
-	return w.out, w.reserve(now)
+// Submit has a record written. Reserve must follow, as after Take and Confirmed.
+func (w *Writer) Submit(now time.Duration, r *Record) {
+	r.came = now
+	w.waiting = append(w.waiting, r)
+	w.bytes += r.Size()
 }
 
-// reserve reserves a bundle if one is wanted, and returns when a Tick is due.
-func (w *Writer) reserve(now time.Duration) (next time.Duration) {
-	if w.untaken || len(w.waiting) == 0 || len(w.flying) >= mostUnconfirmed {
-		return 0
+// Withdraw takes a record back, and reports whether it could: it is in no bundle yet.
+func (w *Writer) Withdraw(r *Record) bool {
+	i := slices.Index(w.waiting, r)
+	if i >= 0 {
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+		w.bytes -= r.Size()
 	}
-	for _, flying := range w.flying {
-		if flying[0].Alone || w.waiting[0].Alone {
-			return 0
-		}
+	return i >= 0
+}
+
+// Confirmed returns the records of a bundle that was taken, and of which it is known what became.
+func (w *Writer) Confirmed(id uint64) []*Record {
+	settled := w.flying[id]
+	delete(w.flying, id)
+	return settled
+}
+
+// Reserve reserves the next bundle if one is wanted. id is its number; 0: none is, and next is when
+// to call it again; 0: not for the time. The bundle is to be published to the log, mandatory and
+// confirmed: when the connection is ready to write it, call Take. No other is reserved before that.
+func (w *Writer) Reserve(now time.Duration) (id uint64, next time.Duration) {
+	if w.untaken || len(w.waiting) == 0 || len(w.flying) >= mostUnconfirmed {
+		return 0, 0
 	}
 	if ready := w.waiting[0].came + gatherFor; w.busy && now < ready && w.bytes < bundle.MaxSize {
-		return ready
+		return 0, ready
 	}
 	w.number++
 	w.untaken = true
-	w.out = append(w.out, Send{w.number})
-	return 0
+	return w.number, 0
 }
 
-// End settles all records: the connection is lost. Those that were taken may be stored.
-func (w *Writer) End() (todo []Effect) {
+// End returns all records: the connection is lost. Those that were taken may be stored.
+func (w *Writer) End() (taken, waiting []*Record) {
 	for _, id := range slices.Sorted(maps.Keys(w.flying)) {
-		for _, r := range w.flying[id] {
-			todo = append(todo, Settle{r, Unknown})
-		}
+		taken = append(taken, w.flying[id]...)
 	}
-	for _, r := range w.waiting {
-		todo = append(todo, Settle{r, Refused})
-	}
+	waiting = w.waiting
 	w.waiting, w.bytes, w.untaken = nil, 0, false
 	clear(w.flying)
-	return todo
+	return taken, waiting
 }
 
 // Take makes a reserved bundle of what waits and fits into one. It is nil if all records were
@@ -189,7 +134,7 @@ func (w *Writer) fitting() (n int) {
 	bytes := 0
 	for _, r := range w.waiting {
 		size := r.Size()
-		lone := r.Lone || r.Alone || size > bundle.LoneSize
+		lone := r.Lone || size > bundle.LoneSize
 		if n > 0 && (lone || !bundle.Fits(bytes, size)) {
 			return n
 		}

@@ -16,91 +16,89 @@ func record(id string, size int) *Record {
 	return &Record{Record: bundle.Record{ID: id, Due: 1, To: "q", Payload: make([]byte, size)}}
 }
 
-// said tells effects in short.
-func said(todo []Effect) string {
-	var all []string
-	for _, e := range todo {
-		switch e := e.(type) {
-		case Send:
-			all = append(all, fmt.Sprintf("send %d", e.ID))
-		case Settle:
-			all = append(all, fmt.Sprintf("%s %d", e.Record.ID, e.Outcome))
-		}
+// ids are those of records.
+func ids(records []*Record) (all string) {
+	for _, r := range records {
+		all += r.ID
 	}
-	return strings.Join(all, ", ")
+	return all
+}
+
+// taken are the ids of the records of a bundle.
+func taken(b *bundle.Bundle) (all string) {
+	for _, r := range b.Records {
+		all += r.ID
+	}
+	return all
 }
 
 // TestWriter: the first is sent at once, and the second; the others together; and once several have
 // come together, the next is gathered.
 func TestWriter(t *testing.T) {
 	w := New("w")
-	take := func(id uint64) string { return ids(w.Take(id)) }
 	const ms = time.Millisecond
-	var next time.Duration
-	step := func(now time.Duration, e Event) string {
-		var todo []Effect
-		todo, next = w.Step(now, e)
-		return said(todo)
+	submit := func(now time.Duration, id string) uint64 {
+		w.Submit(now, record(id, 10))
+		number, _ := w.Reserve(now)
+		return number
 	}
+	reserve := func(now time.Duration) []any {
+		id, next := w.Reserve(now)
+		return []any{id, next}
+	}
+	require.Equal(t, uint64(1), submit(1*ms, "a"))
+	require.Equal(t, "a", taken(w.Take(1)))
+	require.Equal(t, uint64(2), submit(1*ms, "b"))
+	require.Equal(t, "b", taken(w.Take(2)))
 	c := record("c", 10)
-	require.Equal(t, "send 1", step(1*ms, Submit{record("a", 10)}))
-	require.Equal(t, "a", take(1))
-	require.Equal(t, "send 2", step(1*ms, Submit{record("b", 10)}))
-	require.Equal(t, "b", take(2))
-	require.Empty(t, step(2*ms, Submit{c}))
-	require.Empty(t, step(2*ms, Submit{record("d", 10)}))
-	require.Empty(t, step(2*ms, Submit{record("e", 10)}))
-	require.Equal(t, "c 1", step(2*ms, Withdraw{c}))
-	require.Equal(t, "a 0, send 3", step(3*ms, Confirmed{1, Stored}))
-	require.Equal(t, "de", take(3))
-	require.Equal(t, "b 2", step(3*ms, Confirmed{2, Unknown}))
-	require.Empty(t, step(4*ms, Submit{record("f", 10)}))
-	require.Equal(t, 7*ms, next)
-	require.Equal(t, "send 4", step(7*ms, Tick{}))
-	require.Equal(t, "f", take(4))
-	require.Empty(t, step(8*ms, Withdraw{c}), "it is settled")
-	require.Equal(t, "d 0, e 0", step(8*ms, Confirmed{3, Stored}))
-	require.Equal(t, "send 5", step(9*ms, Submit{record("g", 10)}), "the last was alone")
+	w.Submit(2*ms, c)
+	require.Zero(t, submit(2*ms, "d"))
+	require.Zero(t, submit(2*ms, "e"))
+	require.True(t, w.Withdraw(c))
+	require.Equal(t, "a", ids(w.Confirmed(1)))
+	require.Equal(t, []any{uint64(3), 0 * ms}, reserve(3*ms))
+	require.Equal(t, "de", taken(w.Take(3)))
+	require.Equal(t, "b", ids(w.Confirmed(2)))
+	require.Zero(t, submit(4*ms, "f"))
+	require.Equal(t, []any{uint64(0), 7 * ms}, reserve(4*ms))
+	require.Equal(t, []any{uint64(4), 0 * ms}, reserve(7*ms))
+	require.Equal(t, "f", taken(w.Take(4)))
+	require.False(t, w.Withdraw(c), "it is settled")
+	require.Equal(t, "de", ids(w.Confirmed(3)))
+	require.Equal(t, uint64(5), submit(9*ms, "g"), "the last was alone")
 }
 
 // TestWriter_Take: until a bundle is taken records join it, and are withdrawn from it.
 func TestWriter_Take(t *testing.T) {
 	w := New("w")
-	step := func(e Event) string {
-		todo, _ := w.Step(time.Second, e)
-		return said(todo)
+	submit := func(r *Record) uint64 {
+		w.Submit(time.Second, r)
+		id, _ := w.Reserve(time.Second)
+		return id
 	}
 	a, b := record("a", 10), record("b", 10)
-	require.Equal(t, "send 1", step(Submit{a}))
-	require.Empty(t, step(Submit{b}))
-	require.Equal(t, "a 1", step(Withdraw{a}))
-	require.Empty(t, step(Submit{record("c", 10)}))
+	require.Equal(t, uint64(1), submit(a))
+	require.Zero(t, submit(b))
+	require.True(t, w.Withdraw(a))
+	require.Zero(t, submit(record("c", 10)))
 	require.Nil(t, w.Take(2), "it is not reserved")
-	require.Equal(t, "bc", ids(w.Take(1)))
+	require.Equal(t, "bc", taken(w.Take(1)))
 	require.Nil(t, w.Take(1), "it is taken")
-	require.Empty(t, step(Withdraw{b}), "it is taken")
+	require.False(t, w.Withdraw(b), "it is taken")
 
 	d := record("d", 10)
-	require.Empty(t, step(Submit{d}))
-	todo, _ := w.Step(2*time.Second, Tick{})
-	require.Equal(t, "send 2", said(todo))
-	require.Equal(t, "d 1", step(Withdraw{d}))
+	require.Zero(t, submit(d))
+	id, _ := w.Reserve(2 * time.Second)
+	require.Equal(t, uint64(2), id)
+	require.True(t, w.Withdraw(d))
 	require.Nil(t, w.Take(2), "nothing is left")
-	require.Equal(t, "b 0, c 0", step(Confirmed{1, Stored}))
 
-	require.Empty(t, step(Submit{record("e", 10)}))
-	todo, _ = w.Step(2*time.Second, Tick{})
-	require.Equal(t, "send 3", said(todo))
-	require.Equal(t, "e 1", said(w.End()), "it is not taken, so it is stored nowhere")
+	require.Zero(t, submit(record("e", 10)))
+	id, _ = w.Reserve(2 * time.Second)
+	require.Equal(t, uint64(3), id)
+	lost, waiting := w.End()
+	require.Equal(t, []string{"bc", "e"}, []string{ids(lost), ids(waiting)}, "what is not taken is stored nowhere")
 	require.Nil(t, w.Take(3))
-}
-
-// ids are those of the records of a bundle.
-func ids(b *bundle.Bundle) (all string) {
-	for _, r := range b.Records {
-		all += r.ID
-	}
-	return all
 }
 
 // TestWriter_Order: all are settled once, sent in their order, in bundles that can be read, and a
@@ -112,25 +110,20 @@ func TestWriter_Order(t *testing.T) {
 		var reserved []uint64 // and not taken
 		var flying []uint64
 		settled := map[string]int{}
-		step := func(e Event) {
-			todo, _ := w.Step(now, e)
-			for _, e := range todo {
-				switch e := e.(type) {
-				case Send:
-					require.Empty(t, reserved, "one is not taken")
-					reserved = append(reserved, e.ID)
-					require.LessOrEqual(t, len(flying)+len(reserved), mostUnconfirmed)
-				case Settle:
-					settled[e.Record.ID]++
-				}
+		reserve := func() {
+			if id, _ := w.Reserve(now); id > 0 {
+				require.Empty(t, reserved, "one is not taken")
+				reserved = append(reserved, id)
+				require.LessOrEqual(t, len(flying)+len(reserved), mostUnconfirmed)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				r := record(fmt.Sprint(len(submitted)), rapid.IntRange(0, 2*bundle.LoneSize).Draw(t, "size"))
-				r.Alone = rapid.IntRange(0, 9).Draw(t, "alone") == 0
+				r.Lone = rapid.IntRange(0, 9).Draw(t, "lone") == 0
 				submitted = append(submitted, r.ID)
-				step(Submit{r})
+				w.Submit(now, r)
+				reserve()
 			},
 			"take": func(*rapid.T) {
 				if len(reserved) == 0 {
@@ -143,16 +136,19 @@ func TestWriter_Order(t *testing.T) {
 					require.True(t, len(b.Records) == 1 || len(r.Payload) < bundle.LoneSize)
 				}
 				flying, reserved = append(flying, reserved[0]), nil
-				step(Tick{})
+				reserve()
 			},
 			"confirm": func(*rapid.T) {
 				if len(flying) > 0 {
 					id := flying[0]
 					flying = flying[1:]
-					step(Confirmed{ID: id})
+					for _, r := range w.Confirmed(id) {
+						settled[r.ID]++
+					}
+					reserve()
 				}
 			},
-			"wait": func(*rapid.T) { now += gatherFor; step(Tick{}) },
+			"wait": func(*rapid.T) { now += gatherFor; reserve() },
 		})
 		require.Equal(t, strings.Join(submitted[:len(sent)], " "), strings.Join(sent, " "))
 		for id, times := range settled {
