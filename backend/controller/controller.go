@@ -61,8 +61,8 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes. Exceptions are the first seconds of a
-// process, until it knows the broker's time to 20 ms, messages beside one that is larger than any
+// (Limits.Ordered) until a process or the broker crashes. Exceptions are a process that does not know
+// the broker's time to 20 ms, as in its first seconds, messages beside one that is larger than any
 // that the broker is known to take, and destinations that refuse messages.
 //
 // # Clocks of rounds

@@ -4,8 +4,8 @@
 // when. A question is a message that expires at once. Its answer says that the broker's clock
 // showed a certain second between sending and receiving, which bounds the offset of that clock to
 // our monotonic one. A question that arrives just when a second is full halves the interval. So the
-// first answer gives a second, about ten more a millisecond. After that a few questions every five
-// seconds make up for drift, or every fifteen while nobody needs the time ([Clock.Use]).
+// first answer gives a second, about ten more a millisecond. After that a few questions every ten
+// seconds make up for drift.
 //
 // What is promised: the broker's clock shows a time between the two that Read returns, if neither
 // clock drifts by more than 200 ppm. Whether this machine's wall clock is right does not matter.
@@ -29,7 +29,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -60,8 +59,7 @@ type Clock struct {
 	cfg  Config
 	wire wire
 	now  func() instant
-	wake pace.Signal  // the time is wanted, and not known, or not well
-	used atomic.Int64 // when it was last needed, by the monotonic clock
+	wake pace.Signal // the time is wanted, and not known, or not well
 
 	mu       sync.Mutex
 	estimate estimate
@@ -80,25 +78,7 @@ func newClock(cfg Config, w wire) *Clock {
 		now := time.Now()
 		return instant{now.Sub(epoch), now.Round(0)}
 	}}
-	c.used.Store(int64(-usedFor))
 	return c
-}
-
-// usedFor is how long the time is kept well known after it was needed.
-const usedFor = time.Minute
-
-// Use says that somebody needs the time now, and may do so soon again: for a minute questions are
-// asked more often. It is safe for concurrent use.
-func (c *Clock) Use() {
-	now := c.now().mono
-	last := time.Duration(c.used.Load())
-	if now-last < time.Second {
-		return
-	}
-	c.used.Store(int64(now))
-	if now-last >= usedFor {
-		c.wake.Set()
-	}
 }
 
 // A Due is a due time by the broker's clock, in ms since 1970. The zero value is none.
@@ -244,9 +224,6 @@ func (c *Clock) wait(ctx context.Context, failed bool) bool {
 func (c *Clock) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, pause := c.now(), longRest
-	if now.mono-time.Duration(c.used.Load()) < usedFor {
-		pause = rest
-	}
-	return c.estimate.next(now, pause) - now.mono
+	now := c.now()
+	return c.estimate.next(now) - now.mono
 }

@@ -156,39 +156,14 @@ func TestClock_BrokersClockIsSet(t *testing.T) {
 	}
 }
 
-// TestClock_Use: while nobody needs the time, few questions are asked. Who needs it again knows it
-// well at once, and better soon. Also a step is noticed within 25 s that begins while nobody does.
-func TestClock_Use(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fakeBroker{there: time.Millisecond}
-		c, _ := running(t, f)
-		asked := func(within time.Duration) (n int) {
-			f.set(func() { n = -f.asked })
-			for range int(within / time.Second) {
-				time.Sleep(time.Second)
-				requireKnown(t, c, time.Now(), 15*time.Millisecond)
-			}
-			f.set(func() { n += f.asked })
-			return n
-		}
-		time.Sleep(usedFor)
-		idle := asked(10 * time.Minute)
-		c.Use()
-		asked(5 * time.Second)
-		requireKnown(t, c, time.Now(), 5*time.Millisecond)
-		busy := 0
-		for range 10 {
-			busy += asked(usedFor)
-			c.Use()
-		}
-		require.Less(t, idle, busy*2/3)
-	})
+// TestClock_StepsAreNoticed within 25 s, whenever they begin.
+func TestClock_StepsAreNoticed(t *testing.T) {
 	for after := range 20 {
 		for _, by := range []time.Duration{-300 * time.Millisecond, 50 * time.Millisecond, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fakeBroker{there: time.Millisecond}
 				_, log := running(t, f)
-				time.Sleep(2*usedFor + time.Duration(after)*time.Second)
+				time.Sleep(time.Minute + time.Duration(after)*time.Second)
 				f.set(func() { f.ahead = by })
 				time.Sleep(25 * time.Second)
 				synctest.Wait()
@@ -205,7 +180,6 @@ func TestClock_AnswersAreLost(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.set(func() { f.lose = 3 })
 		for range 40 {
-			c.Use()
 			time.Sleep(time.Second)
 			requireKnown(t, c, time.Now(), 20*time.Millisecond)
 		}
@@ -215,7 +189,7 @@ func TestClock_AnswersAreLost(t *testing.T) {
 		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("tells its time again")))
 
 		f.set(func() { f.lose = 1000 })
-		time.Sleep(staleAfter + longRest + askTimeout)
+		time.Sleep(staleAfter + rest + askTimeout)
 		_, ok := c.Read()
 		require.False(t, ok, "stale")
 		f.set(func() { f.lose = 0 })

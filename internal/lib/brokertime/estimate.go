@@ -13,12 +13,10 @@ const (
 	// mostHalvings is how many questions in a row halve the interval: on a slow network it may
 	// never become fine.
 	mostHalvings = 16
-	// rest is the pause once the interval is fine and was verified. It widens by 2 ms meanwhile.
-	rest = 5 * time.Second
-	// longRest is that pause while nobody needs the time. It widens by 6 ms meanwhile. With the
-	// questions that follow, one of which shows any step that can be seen, it is less than the 25 s
-	// that are promised.
-	longRest = 15 * time.Second
+	// rest is the pause once the interval is fine and was verified. It widens by 4 ms meanwhile. With
+	// the questions that follow, one of which shows any step that can be seen, it is less than the
+	// 25 s that are promised.
+	rest = 10 * time.Second
 	// widest, and the round trip, is how wide an interval may be that is used. The first answer
 	// gives a second and its round trip, and drift adds 24 ms until that is stale. It is wider if
 	// the machine was suspended, or its wall clock was set.
@@ -125,8 +123,8 @@ func (e *estimate) advance() {
 
 // next returns when, on the monotonic clock, to ask the next question: so that it arrives when the
 // broker's clock shows a full second, if the offset is the middle of the interval. For
-// verification it is an offset just outside. rest is the pause between two verifications.
-func (e *estimate) next(now instant, rest time.Duration) time.Duration {
+// verification it is an offset just outside.
+func (e *estimate) next(now instant) time.Duration {
 	b, ok := e.now(now)
 	if !ok {
 		return now.mono

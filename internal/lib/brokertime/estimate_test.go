@@ -49,7 +49,7 @@ func (w *clocks) ask(there, back time.Duration) (stepped time.Duration) {
 }
 
 // await waits until the next question is to be asked.
-func (w *clocks) await() { w.pass(w.estimate.next(w.now(), rest) - w.mono) }
+func (w *clocks) await() { w.pass(w.estimate.next(w.now()) - w.mono) }
 
 // within reports whether the truth is within the bounds.
 func (w *clocks) within() bool {
@@ -162,7 +162,7 @@ func TestEstimate_MachineSuspended(t *testing.T) {
 	require.True(t, w.within(), "nobody was asked since")
 	require.Greater(t, w.width(), 30*time.Second)
 	require.False(t, w.known(), "which is of no use")
-	require.Equal(t, w.mono, w.estimate.next(w.now(), rest), "at once")
+	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
 	require.Zero(t, w.ask(time.Millisecond, time.Millisecond), "it was not the broker")
 	require.True(t, w.holds())
 	require.Less(t, w.width(), 2*time.Second)
@@ -206,7 +206,7 @@ func TestEstimate_Turns(t *testing.T) {
 	w := newClocks(0, 0)
 	_, ok := w.estimate.now(w.now())
 	require.False(t, ok)
-	require.Equal(t, w.mono, w.estimate.next(w.now(), rest), "at once")
+	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
 	halvings := 0
 	for w.estimate.turn == halve {
 		w.await()
@@ -223,11 +223,11 @@ func TestEstimate_Turns(t *testing.T) {
 	w.await()
 	w.ask(time.Millisecond/2, time.Millisecond/2)
 	require.Equal(t, halve, w.estimate.turn)
-	require.GreaterOrEqual(t, w.estimate.next(w.now(), rest)-w.mono, rest)
+	require.GreaterOrEqual(t, w.estimate.next(w.now())-w.mono, rest)
 	w.await()
 	w.ask(time.Millisecond/2, time.Millisecond/2)
 	require.False(t, w.estimate.resting)
-	require.Less(t, w.estimate.next(w.now(), rest)-w.mono, 2*time.Second)
+	require.Less(t, w.estimate.next(w.now())-w.mono, 2*time.Second)
 }
 
 // TestEstimate_SlowNetwork: it rests although the interval never becomes fine.

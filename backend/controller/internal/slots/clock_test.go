@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
 // TestUntil: this process stands still after it has read the broker's time.
 func TestUntil(t *testing.T) {
-	now := newClock().now()
+	now := newClock(brokertime.Config{}).now()
 	due := time.Now().Add(10 * time.Second)
 	now.Mono -= time.Second
 	require.InDelta(t, 11*time.Second, until(due, now), float64(500*time.Millisecond))
@@ -20,7 +21,7 @@ func TestUntil(t *testing.T) {
 
 // TestClock_Closed: nobody waits for the time once it is not asked for any more.
 func TestClock_Closed(t *testing.T) {
-	d := &Delayer{backend: "controller", clock: newClock()}
+	d := &Delayer{backend: "controller", clock: newClock(brokertime.Config{})}
 	waits := make(chan error)
 	go func() {
 		_, err := d.time(context.Background(), "cancel")

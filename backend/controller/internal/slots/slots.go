@@ -58,29 +58,27 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		return nil, err
 	}
 	process := rand.Text()
-	knows := newClock()
-	how := &strategy{wheel: w, clock: knows}
+	how := &strategy{wheel: w}
 	e, err := c.Start(ctx, how)
 	if err != nil {
 		return nil, err
 	}
 	how.log = newPublisher(e.Publisher(), w.names.enter(), s.Backend, process)
-	stopClock, err := knows.open(ctx, w, s, e)
-	if err != nil {
+	if how.clock, err = openClock(ctx, w, s, e); err != nil {
 		_ = e.Close()
 		return nil, err
 	}
-	stop := stopClock
+	stop := how.clock.close
 	if runs {
-		at, err := start(ctx, w, s, e, knows, process)
+		at, err := start(ctx, w, s, e, how.clock, process)
 		if err != nil {
-			stopClock()
+			how.clock.close()
 			_ = e.Close()
 			return nil, err
 		}
-		stop = func() { stopClock(); at.close() } // what is known of the time serves for a minute
+		stop = func() { how.clock.close(); at.close() } // what is known of the time serves for a minute
 	}
-	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: knows, log: how.log, stop: sync.OnceFunc(stop)}
+	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: how.clock, log: how.log, stop: sync.OnceFunc(stop)}
 	d.tickets = newTickets(vhost, s.Prefix, w.rings.String())
 	return d, nil
 }

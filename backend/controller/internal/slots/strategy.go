@@ -65,7 +65,7 @@ func (s *strategy) Enter(context.Context, engine.Wait) (engine.Entry, error) {
 
 // Submit implements [engine.Submitter].
 func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publishing) (engine.Pending, error) {
-	now := s.clock.waitBriefly(ctx)
+	now := s.clock.now()
 	r, _ := ctx.Value(receiptKey{}).(*receipt) // nil for an ordinary Publish
 	if r != nil && !now.Known {
 		return nil, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}

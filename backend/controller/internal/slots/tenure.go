@@ -261,12 +261,8 @@ func (t *tenure) writeNow(e leader.Write) {
 	})
 }
 
-// weigh tells the observer how much is held, and keeps the time well known while something is. The
-// caller holds mu.
+// weigh tells the observer how much is held. The caller holds mu.
 func (t *tenure) weigh(is leader.Stats) {
-	if is.Held > 0 {
-		t.clock.used()
-	}
 	if held := t.session.Observer.Held; held != nil && is.Held != t.told.Held {
 		held(delayer.HeldEvent{Backend: t.session.Backend, Messages: is.Held - t.told.Held, Bytes: is.Bytes - t.told.Bytes})
 		t.told = is
