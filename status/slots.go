@@ -117,12 +117,14 @@ func left(c controller.Counts, inLog, inSlots int) controller.Counts {
 // dueTimes returns what is due when, in order.
 func dueTimes(c controller.Counts, now time.Time) []Due {
 	list := []Due{}
-	add := func(n controller.Count, d Due) {
-		if d.Messages = n.Messages; d.Messages == 0 {
-			return
+	turns := append([]controller.Turn{{Count: c.Held, Begin: now, End: now.Add(time.Millisecond)}}, c.Turns...)
+	for _, t := range turns {
+		if t.Messages == 0 {
+			continue
 		}
-		if !n.First.IsZero() {
-			d.From, d.To = n.First, n.Last.Add(time.Millisecond)
+		d := Due{From: t.Begin, To: t.End, Messages: t.Messages}
+		if !t.First.IsZero() {
+			d.From, d.To = t.First, t.Last.Add(time.Millisecond)
 		}
 		switch over := now.Add(-overdueAfter); {
 		case !d.To.After(over):
@@ -131,10 +133,6 @@ func dueTimes(c controller.Counts, now time.Time) []Due {
 			d.Overdue = 1 // the first
 		}
 		list = append(list, d)
-	}
-	add(c.Held, Due{From: now, To: now.Add(time.Millisecond)})
-	for _, t := range c.Turns {
-		add(t.Count, Due{From: t.Begin, To: t.End})
 	}
 	slices.SortStableFunc(list, func(a, b Due) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
 	return list

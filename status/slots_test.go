@@ -69,16 +69,15 @@ func TestCount(t *testing.T) {
 }
 
 func TestDueTimes(t *testing.T) {
-	at := func(n int, first, last time.Duration) controller.Count {
-		c := exactly(n)
-		c.First, c.Last = noon.Add(first), noon.Add(last)
-		return c
+	at := func(t controller.Turn, first, last time.Duration) controller.Turn {
+		t.First, t.Last = noon.Add(first), noon.Add(last)
+		return t
 	}
-	counts := controller.Counts{At: noon, Held: at(3, -time.Second, time.Second), Turns: []controller.Turn{
-		turn(-32*time.Second, 32*time.Second, at(4, -20*time.Second, -6*time.Second)),
+	counts := controller.Counts{At: noon, Held: exactly(3), Turns: []controller.Turn{
+		at(turn(-32*time.Second, 32*time.Second, exactly(4)), -20*time.Second, -6*time.Second),
 		turn(-8*time.Second, 4*time.Second, exactly(8)), turn(-4*time.Second, 4*time.Second, exactly(0)),
-		turn(20*time.Minute, 20*time.Minute, at(32, 21*time.Minute, 21*time.Minute)), turn(8*time.Hour, 8*time.Hour, exactly(16)),
-		turn(-8*time.Hour, 8*time.Hour, at(2, -time.Hour, time.Minute)),
+		at(turn(20*time.Minute, 20*time.Minute, exactly(32)), 21*time.Minute, 21*time.Minute), turn(8*time.Hour, 8*time.Hour, exactly(16)),
+		at(turn(-8*time.Hour, 8*time.Hour, exactly(2)), -time.Hour, time.Minute),
 	}}
 	due := func(from, to time.Duration, n, overdue int) Due {
 		return Due{From: noon.Add(from), To: noon.Add(to), Messages: n, Overdue: overdue}
@@ -87,7 +86,7 @@ func TestDueTimes(t *testing.T) {
 	list := dueTimes(counts, noon)
 	require.Equal(t, []Due{
 		due(-time.Hour, time.Minute+ms, 2, 1), due(-20*time.Second, -6*time.Second+ms, 4, 4), due(-8*time.Second, -4*time.Second, 8, 1),
-		due(-time.Second, time.Second+ms, 3, 0), due(21*time.Minute, 21*time.Minute+ms, 32, 0), due(8*time.Hour, 16*time.Hour, 16, 0),
+		due(0, ms, 3, 0), due(21*time.Minute, 21*time.Minute+ms, 32, 0), due(8*time.Hour, 16*time.Hour, 16, 0),
 	}, list)
 	n, since := Backend{Due: list}.Overdue()
 	require.Equal(t, 6, *n)

@@ -22,6 +22,9 @@ type Counts struct {
 type Turn struct {
 	Begin, End time.Time
 	Count
+	// First and Last are the due times of the first and of the last message; zero: not known, or
+	// there is none.
+	First, Last time.Time
 }
 
 // A Count is how much is in some bundles.
@@ -33,9 +36,6 @@ type Count struct {
 	Changes int
 	// Exact: otherwise Messages is about right. A controller was lost while it wrote to the slot.
 	Exact bool
-	// First and Last are the due times of the first and of the last message; zero: not known, or
-	// there is none.
-	First, Last time.Time
 }
 
 // ReadCounts reads the body of the message in that queue, whose role is [topology.Counts]. It asks
@@ -53,17 +53,16 @@ func ReadCounts(body []byte) (Counts, error) {
 		}
 		width := rings[t.Turn.Level].Width
 		begin := time.UnixMilli(t.Turn.Number * width.Milliseconds()).UTC()
-		counts.Turns = append(counts.Turns, Turn{Begin: begin, End: begin.Add(width), Count: countOf(t.Count)})
+		counts.Turns = append(counts.Turns, Turn{
+			Begin: begin, End: begin.Add(width), Count: countOf(t.Count), First: timeOf(t.First), Last: timeOf(t.Last),
+		})
 	}
 	slices.SortStableFunc(counts.Turns, func(a, b Turn) int { return a.Begin.Compare(b.Begin) })
 	return counts, nil
 }
 
 func countOf(c bundle.Count) Count {
-	return Count{
-		Bundles: c.Bundles, Messages: c.Messages, Changes: c.Changes, Exact: c.Exact,
-		First: timeOf(c.First), Last: timeOf(c.Last),
-	}
+	return Count{Bundles: c.Bundles, Messages: c.Messages, Changes: c.Changes, Exact: c.Exact}
 }
 
 func timeOf(d brokertime.Due) time.Time {
@@ -73,10 +72,9 @@ func timeOf(d brokertime.Due) time.Time {
 	return d.Time().UTC()
 }
 
-// Total is the sum of all, without times.
+// Total is the sum of all.
 func (c Counts) Total() Count {
 	sum := c.Held
-	sum.First, sum.Last = time.Time{}, time.Time{}
 	for _, t := range c.Turns {
 		sum.Bundles += t.Bundles
 		sum.Messages += t.Messages

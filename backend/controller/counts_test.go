@@ -31,7 +31,7 @@ func TestReadCounts(t *testing.T) {
 		{Begin: early, End: early.Add(8 * time.Hour), Count: Count{Bundles: 4, Messages: 5, Changes: 6}},
 		{
 			Begin: noon.Add(4 * time.Second), End: noon.Add(8 * time.Second),
-			Count: Count{Bundles: 2, Messages: 3, Exact: true, First: noon.Add(4 * time.Second), Last: noon.Add(5 * time.Second)},
+			Count: Count{Bundles: 2, Messages: 3, Exact: true}, First: noon.Add(4 * time.Second), Last: noon.Add(5 * time.Second),
 		},
 	}}, got)
 	require.Equal(t, Count{Bundles: 7, Messages: 8, Changes: 6}, got.Total())
