@@ -89,11 +89,16 @@ func (l *Leader) compact(s *slot) {
 // ackWithin is how long what is done waits for what came before it.
 const ackWithin = 250 * time.Millisecond
 
-// Flush returns the acknowledgements of all that is done: the tenure ends.
+// Flush returns the acknowledgements of all that is done, and a last Snapshot: the tenure ends.
 func (l *Leader) Flush() []Effect {
 	l.out = l.out[:0]
 	for _, s := range append([]*slot{{source: l.log}}, l.order...) {
 		l.flush(s.source, true)
+	}
+	if l.known.last.At != 0 {
+		c := l.counts()
+		c.Progress = l.progress()
+		l.do(Snapshot{&c})
 	}
 	return l.out
 }

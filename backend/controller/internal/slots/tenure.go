@@ -281,8 +281,8 @@ func (t *tenure) close(abandon func()) {
 	abandon()
 	t.tick.Stop()
 	t.mu.Lock()
-	for _, ack := range t.leader.Flush() {
-		t.do(ack)
+	for _, last := range t.leader.Flush() {
+		t.do(last)
 	}
 	for q := range t.queues {
 		t.do(leader.Release{Queue: q})
