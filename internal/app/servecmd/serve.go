@@ -167,7 +167,16 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 		}
 	}
 	running.Register(func() prometheus.Collector { return times })
-	running.Register(func() prometheus.Collector { return service.NewEntryGauges(ctx, log, runner.Depths) })
+	running.Register(func() prometheus.Collector {
+		return service.NewEntryGauges(ctx, log, func(ctx context.Context, tell func(exchange, state string, messages int)) error {
+			depths, err := runner.Depths(ctx)
+			for _, d := range depths {
+				tell(d.Exchange, "waiting", d.Waiting)
+				tell(d.Exchange, "parked", d.Parked)
+			}
+			return err
+		})
+	})
 	running.Ready(runner.Ready)
 	switch {
 	case managed != nil:

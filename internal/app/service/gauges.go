@@ -14,7 +14,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/outbox"
 	"github.com/delayer-go/delayer/status"
@@ -214,13 +213,10 @@ func newTimes(name, help string, labels ...string) *prometheus.HistogramVec {
 }
 
 // NewEntryGauges returns the gauges of what lies in front of entries.
-func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(context.Context) ([]entry.Depth, error)) *Gauges {
+func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx context.Context, tell func(exchange, state string, messages int)) error) *Gauges {
 	messages := prometheus.NewDesc("delayer_entry_messages", "Messages in the queues of an entry.", []string{"exchange", "state"}, nil)
 	return newGauges(ctx, log, func(ctx context.Context) (all []prometheus.Metric, err error) {
-		found, err := depths(ctx)
-		for _, d := range found {
-			all = append(all, gauge(messages, float64(d.Waiting), d.Exchange, "waiting"), gauge(messages, float64(d.Parked), d.Exchange, "parked"))
-		}
+		err = depths(ctx, func(exchange, state string, n int) { all = append(all, gauge(messages, float64(n), exchange, state)) })
 		return all, err
 	}, nil, messages)
 }
