@@ -82,16 +82,15 @@ func TestUsageErrors(t *testing.T) {
 		{"outbox migrate --postgres postgres://me:hunter2@127.0.0.1:1/", exitFailed, "connect"},
 		{"outbox migrate --postgres postgres://me:hunter2@127.0.0.1:x/", exitFailed, "it looks like postgres://"},
 
-		{"migrate switch --exchange x --mode serve", exitUsage, "--rabbitmqctl is missing"},
+		{"migrate switch --exchange x --mode serve", exitUsage, "missing flags: --rabbitmqctl"},
 		{"migrate switch --exchange x" + migration, exitUsage, "--mode"},
 		{"migrate switch --exchange= --mode serve --yes" + migration, exitUsage, "the name is empty"},
-		{"migrate switch --exchange x --mode in-place --to y" + migration, exitUsage, "--to is for --mode serve"},
 		{"migrate rollback" + migration, exitUsage, "--exchange"},
 		{"migrate evacuate --leave 1s" + migration, exitUsage, "--leave must be at least 10s"},
 		{"migrate evacuate --rabbitmqctl x'" + url, exitFailed, "expecting closing quote"},
 		{"migrate evacuate --config PLUGIN" + migration, exitFailed, "the configuration's backend is the plugin itself"},
-		{"migrate assess" + url, exitFailed, "no management API: give --management"},
-		{"migrate assess" + url + api, exitFailed, "is the management plugin enabled"},
+		{"migrate assess --rabbitmqctl x" + url, exitFailed, "no management API: give --management"},
+		{"migrate assess --rabbitmqctl x" + url + api, exitFailed, "is the management plugin enabled"},
 	} {
 		status, stdout, stderr := command(t.Context(), t, strings.Fields(files.Replace(c.args))...)
 		require.Equal(t, c.status, status, "%s: %s", c.args, stderr)

@@ -55,18 +55,11 @@ func (f *Broker) Load() (backend.Config, error) {
 
 // Read is [File.Read]; the flag overrides the configuration.
 func (f *Broker) Read() (cfg backend.Config, text []byte, err error) {
-	if cfg, text, err = f.File.Read(); err != nil {
-		return cfg, nil, err
+	cfg, text, err = f.File.Read()
+	if cfg.URL = cmp.Or(f.URL, cfg.URL); err == nil && cfg.URL == "" {
+		err = errors.New("no broker: give --config with a url, or set DELAYER_URL")
 	}
-	cfg, err = f.override(cfg)
 	return cfg, text, err
-}
-
-func (f *Broker) override(cfg backend.Config) (backend.Config, error) {
-	if cfg.URL = cmp.Or(f.URL, cfg.URL); cfg.URL == "" {
-		return cfg, errors.New("no broker: give --config with a url, or set DELAYER_URL")
-	}
-	return cfg, nil
 }
 
 // OpenBriefly opens a Delayer for a command that ends soon. No controller runs in it: that would
@@ -104,16 +97,9 @@ type Managed struct {
 
 // Load reads the configuration; the flags override it.
 func (f *Managed) Load() (backend.Config, error) {
-	cfg, err := f.File.Load()
-	if err != nil {
-		return cfg, err
-	}
-	return f.override(cfg)
-}
-
-func (f *Managed) override(cfg backend.Config) (backend.Config, error) {
+	cfg, err := f.Broker.Load()
 	cfg.Management = cmp.Or(f.Management, cfg.Management)
-	return f.Broker.override(cfg)
+	return cfg, err
 }
 
 // Choice selects the Delayers of a configuration by what they declare.
@@ -140,16 +126,12 @@ type Target struct {
 
 // Load reads the configuration; the flags override it.
 func (f *Target) Load() (backend.Config, error) {
-	cfg, err := f.File.Load()
-	if err != nil {
-		return cfg, err
+	cfg, err := f.Managed.Load()
+	if err == nil {
+		cfg, err = f.Choose(cfg)
 	}
-	if cfg, err = f.Choose(cfg); err != nil {
-		return cfg, err
+	if err == nil {
+		_, err = engine.Resolve(cfg.Options, cfg.Backend)
 	}
-	if cfg, err = f.override(cfg); err != nil {
-		return cfg, err
-	}
-	_, err = engine.Resolve(cfg.Options, cfg.Backend)
 	return cfg, err
 }

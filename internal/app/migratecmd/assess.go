@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,16 +13,13 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/assess"
-	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
-	"github.com/delayer-go/delayer/topology"
 )
 
 type assessCmd struct{ commonFlags }
 
 func (c *assessCmd) Help() string {
-	return "With --rabbitmqctl it counts what waits in the plugin: the broker reads the plugin's whole " +
-		"table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or " +
+	return "It counts what waits in the plugin: the broker reads the plugin's whole table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or " +
 		"if the broker could not be asked."
 }
 
@@ -34,29 +30,17 @@ func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	cfg := m.cfg
 	q := assess.Question{Prefix: cmp.Or(cfg.Prefix, backend.Default().Prefix), Backend: cmp.Or(cfg.Backend, backend.Default().Backend)}
-	plan, err := backend.Topology(cfg)
-	if err != nil {
-		return err
-	}
-	q.Quorum = slices.ContainsFunc(plan.Queues, func(queue topology.Queue) bool {
-		return queue.Args["x-queue-type"] == "quorum"
-	})
 	if q.Limits, err = backend.Limits(cfg); err != nil {
 		return err
 	}
 	if q.Inventory, err = m.api.Look(ctx); err != nil {
 		return err
 	}
-	var tables []node.Table
-	if m.node != nil {
-		q.Asked = true
-		tables, err = m.node.Pending(ctx)
-		if q.Unreached = errors.Is(err, node.ErrUnreached); q.Unreached {
-			q.Unseen = append(q.Unseen, inventory.Unseen{What: "what waits on every node", Why: err.Error()})
-		} else if err != nil {
-			return err
-		}
+	tables, err := m.node.Pending(ctx)
+	if err != nil && !errors.Is(err, node.ErrUnreached) {
+		return err
 	}
+	q.Unreached = err
 	if err := writeExchanges(s.Out, q, waiting(tables, m.vhost)); err != nil {
 		return err
 	}
@@ -97,17 +81,8 @@ func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) err
 	fmt.Fprintln(out)
 	t, now := cli.NewTable("EXCHANGE", "TYPE", "MODE", "PENDING", "LAST DUE", "NEXT"), time.Now()
 	for _, s := range steps {
-		pending, due := "?", "-"
-		switch w := waits[s.Exchange]; {
-		case q.Asked:
-			pending = strconv.Itoa(w.rows)
-			if w.rows > 0 {
-				due = cli.Ago(w.latest, now)
-			}
-		case s.Pending != nil: // of one node
-			pending = strconv.FormatInt(*s.Pending, 10) + "+"
-		}
-		t.Add(cli.Shown(s.Exchange), s.Type, cli.OrDash(string(s.Mode)), pending, due, s.Next)
+		w := waits[s.Exchange]
+		t.Add(cli.Shown(s.Exchange), s.Type, cli.OrDash(string(s.Mode)), strconv.Itoa(w.rows), cli.Ago(w.latest, now), s.Next)
 	}
 	return t.Write(out)
 }
@@ -115,8 +90,7 @@ func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) err
 // writeFindings prints the checklist, and fails if something is in the way.
 func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 	titles := map[assess.Level]string{
-		assess.Blocker: "In the way", assess.Warning: "To decide before the " +
-			"switch", assess.Note: "Good to know",
+		assess.Blocker: "In the way", assess.Warning: "To decide before the switch", assess.Note: "Good to know",
 	}
 	blockers := 0
 	for i, f := range found {

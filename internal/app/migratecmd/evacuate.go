@@ -21,9 +21,6 @@ type evacuateCmd struct {
 }
 
 func (c *evacuateCmd) Validate() error {
-	if c.Rabbitmqctl == "" {
-		return errNoControl
-	}
 	const least = 10 * time.Second
 	if c.Leave < least {
 		return fmt.Errorf("--leave must be at least %v: what falls due while it is moved would come twice", least)

@@ -32,11 +32,8 @@ type Command struct {
 
 type commonFlags struct {
 	flags.Managed `set:"wait=How long to wait for a connection, for another tool that works on the exchange, and for each answer that needs no scan of the plugin's table"`
-	Rabbitmqctl   string `placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
+	Rabbitmqctl   string `required:"" placeholder:"COMMAND" help:"How to run rabbitmqctl on a node, which alone can read and change what is the plugin's, such as 'kubectl exec rabbit-0 -- rabbitmqctl'. It is run without a shell."`
 }
-
-var errNoControl = errors.New("--rabbitmqctl is missing: the plugin's exchanges and messages can be " +
-	"changed on its nodes only")
 
 // A session has what the steps need of a broker.
 type session struct {
@@ -44,7 +41,7 @@ type session struct {
 	settings engine.Settings
 	vhost    string
 	api      *inventory.API
-	node     *node.Control   // nil without --rabbitmqctl
+	node     *node.Control
 	control  *broker.Control // of connect
 }
 
@@ -58,7 +55,7 @@ func (f *commonFlags) open() (m *session, err error) {
 	if m.settings, err = engine.Resolve(m.cfg.Options, ""); err != nil {
 		return nil, err
 	}
-	if m.vhost, err = broker.Vhost(m.cfg.URL); err == nil && f.Rabbitmqctl != "" {
+	if m.vhost, err = broker.Vhost(m.cfg.URL); err == nil {
 		m.node, err = node.New(f.Rabbitmqctl)
 	}
 	return m, err
@@ -106,9 +103,6 @@ type exchangeFlags struct {
 func (f *exchangeFlags) Validate() error {
 	if f.Exchange == "" {
 		return errors.New("--exchange: the name is empty; the default exchange delays nothing")
-	}
-	if f.Rabbitmqctl == "" {
-		return errNoControl
 	}
 	return f.commonFlags.Validate()
 }
@@ -200,15 +194,7 @@ func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) 
 type switchCmd struct {
 	exchangeFlags
 	Mode string `required:"" enum:"in-place,serve" placeholder:"MODE" help:"in-place: the exchange becomes an ordinary one; its publishers use the library already. serve: it becomes one of delayer serve; its publishers stay as they are."`
-	To   string `placeholder:"NAME" help:"With --mode serve: the exchange that gets its bindings, and that consumers bind to from then on. Default: its name and .delivery."`
 	Yes  bool   `help:"Switch without asking."`
-}
-
-func (c *switchCmd) Validate() error {
-	if c.To != "" && c.Mode != string(record.Serving) {
-		return errors.New("--to is for --mode serve: a switch in place leaves the bindings where they are")
-	}
-	return c.exchangeFlags.Validate()
 }
 
 const inPlaceWarning = `After this, RabbitMQ does not delay what is published to exchange %s with an x-delay header:
@@ -235,7 +221,7 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 	}
 	return c.locked(ctx, func(_ *session, swapper *swap.Swapper) error {
-		result, err := swapper.Switch(ctx, mode, c.To)
+		result, err := swapper.Switch(ctx, mode)
 		if err != nil {
 			return err
 		}

@@ -22,10 +22,8 @@ type Question struct {
 	Prefix  string
 	Backend string         // of the configuration
 	Limits  delayer.Limits // of the configuration
-	Quorum  bool           // the configuration wants quorum queues
-	Asked   bool           // rabbitmqctl was run
-
-	Unreached bool // by rabbitmqctl, some nodes
+	// Unreached says which nodes rabbitmqctl did not reach; nil: it reached all.
+	Unreached error
 }
 
 // A Level says how much a finding matters.
@@ -55,7 +53,6 @@ func Assess(q Question) []Finding {
 	var f findings
 	if len(q.Delayed) > 0 {
 		f.broker(q)
-		f.theSwitch(q)
 		f.configuration(q)
 		for _, d := range q.Delayed {
 			f.exchange(q, d)
@@ -70,8 +67,8 @@ func Assess(q Question) []Finding {
 			f.add(Note, "migrations", err.Error(), "")
 		}
 	}
-	for _, u := range q.Unseen {
-		f.add(Note, u.What, "could not be seen: "+u.Why, "")
+	if q.Unreached != nil {
+		f.add(Note, "what waits on every node", q.Unreached.Error(), "")
 	}
 	slices.SortStableFunc(f, func(f, g Finding) int { return int(f.Level) - int(g.Level) })
 	return f
@@ -81,12 +78,11 @@ func Assess(q Question) []Finding {
 type Step struct {
 	Exchange, Type string
 	Mode           record.Mode // "" before the switch
-	Pending        *int64      // on the node that answered; nil if the broker does not say
 	Next           string
 }
 
 // Steps are those of the exchanges that have a record, and then of the plugin's without one. empty
-// says, where rabbitmqctl was run, whether nothing waits for an exchange.
+// says whether nothing waits for an exchange on the nodes that rabbitmqctl reached.
 func Steps(q Question, empty func(exchange string) bool) (steps []Step) {
 	recorded := map[string]bool{}
 	for _, marker := range q.Exchanges {
@@ -102,7 +98,7 @@ func Steps(q Question, empty func(exchange string) bool) (steps []Step) {
 				continue
 			case x.Delayed():
 				s.Next = "switch --mode " + string(r.Mode) + " again, or rollback: it was interrupted"
-			case q.Asked && !q.Unreached && empty(x.Name):
+			case q.Unreached == nil && empty(x.Name):
 				s.Next = "retire"
 			default:
 				s.Next = "wait or evacuate, then retire"
@@ -113,7 +109,7 @@ func Steps(q Question, empty func(exchange string) bool) (steps []Step) {
 	}
 	for _, d := range q.Delayed {
 		if !recorded[d.Name] {
-			steps = append(steps, Step{Exchange: d.Name, Type: d.DelayedType(), Pending: d.Pending, Next: "switch"})
+			steps = append(steps, Step{Exchange: d.Name, Type: d.DelayedType(), Next: "switch"})
 		}
 	}
 	return steps
@@ -144,13 +140,12 @@ func (f *findings) broker(q Question) {
 		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route "+
 			"nothing. Disabling it deletes what waits",
 			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again")
+	case !atLeast(q.Version, 4, 0) && q.Enabled(inventory.Khepri):
+		f.add(Blocker, about, "it has an early Khepri, in which no exchange can be switched", "upgrade to 4.0, 4.1 or 4.2")
 	case !atLeast(q.Version, 4, 0):
 	case q.Enabled(inventory.Khepri):
 		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is "+
 			"gone, unless the plugin came later", "")
-	case len(q.Features) == 0:
-		f.add(Warning, about, "enabling khepri_db deletes the plugin's tables with all that waits; "+
-			"whether it is on cannot be seen", "do not enable it before retire")
 	default:
 		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's "+
 			"tables with all that waits, and RabbitMQ 4.3 demands it",
@@ -162,38 +157,12 @@ func (f *findings) broker(q Question) {
 			"serve: late, not lost",
 			"evacuate right after the switch with --leave 10s; or switch in place")
 	}
-	if !atLeast(q.Version, 3, 10) {
-		f.add(Warning, about, "Delayer is tested from 3.10 on", "rehearse on a broker of your own")
-	}
-	for _, flag := range []string{"quorum_queue", "stream_queue"} { // without the second they lose messages
-		if q.Quorum && slices.Contains(q.Features, inventory.Feature{Name: flag, State: "disabled"}) {
-			f.add(Blocker, "feature flag "+flag, "it is off, and the configuration wants quorum "+
-				"queues", "rabbitmqctl enable_feature_flag "+flag)
-		}
-	}
-	some := slices.ContainsFunc(q.Nodes, func(n inventory.Node) bool { return n.Plugin != "" })
 	for _, n := range q.Nodes {
-		switch {
-		case !n.Running:
+		if !n.Running {
 			f.add(Blocker, "node "+n.Name, "it does not run: what waits there can be neither counted nor moved",
 				"start it, or decide that what waits there is lost and remove it: rabbitmqctl "+
 					"forget_cluster_node")
-		case n.Plugin == "" && some:
-			f.add(Warning, "node "+n.Name, "it does not run the plugin",
-				"nothing waits there; clients that are connected to it cannot publish with a delay")
 		}
-	}
-}
-
-func (f *findings) theSwitch(q Question) {
-	switch {
-	case !hasPlugin(q):
-	case !q.Asked:
-		f.add(Warning, "switch", "it needs --rabbitmqctl, and so do evacuate and retire. What waits "+
-			"on other nodes was not counted", "give --rabbitmqctl")
-	case q.Enabled(inventory.Khepri) && !atLeast(q.Version, 4, 0):
-		f.add(Blocker, "switch", "RabbitMQ "+q.Version+" has an early Khepri, in which no exchange "+
-			"can be switched", "upgrade to 4.0, 4.1 or 4.2")
 	}
 }
 
@@ -232,7 +201,7 @@ func (f *findings) configuration(q Question) {
 		"harms it is not looked at here", "delayer topology apply, then delayer topology verify")
 }
 
-func (f *findings) exchange(q Question, d inventory.Delayed) {
+func (f *findings) exchange(q Question, d inventory.Definition) {
 	about := fmt.Sprintf("exchange %q", d.Name)
 	if to, _ := d.Arguments["alternate-exchange"].(string); to != "" {
 		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives "+
@@ -263,11 +232,6 @@ func (f *findings) exchange(q Question, d inventory.Delayed) {
 		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table "+
 			"for a topic exchange of the plugin. What still waits is delivered after the switch",
 			"switch it soon; a rollback makes it drop again")
-	}
-	if d.Policy != "" {
-		f.add(Note, about, fmt.Sprintf("policy %q applies to it, and will. If it federates the "+
-			"exchange, its link is closed and opened", d.Policy),
-			"look at the link after the switch: rabbitmqctl federation_status")
 	}
 }
 

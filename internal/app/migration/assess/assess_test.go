@@ -1,6 +1,7 @@
 package assess
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +16,15 @@ import (
 )
 
 func ready() Question {
-	d := inventory.Delayed{}
+	d := inventory.Definition{}
 	d.Name, d.Type, d.Durable, d.Arguments = "x", inventory.DelayedMessage, true, amqp091.Table{"x-delayed-type": "direct"}
 	d.Out = []inventory.BindingInfo{{Source: "x", Target: "q"}}
 	return Question{
 		Inventory: inventory.Inventory{
-			Version: "3.13.7", ExchangeTypes: []string{"direct", inventory.DelayedMessage}, Nodes: []inventory.Node{{Name: "a", Running: true, Plugin: "3.13.0"}},
-			Exchanges: []inventory.Exchange{d.Exchange}, Delayed: []inventory.Delayed{d},
+			Version: "3.13.7", ExchangeTypes: []string{"direct", inventory.DelayedMessage}, Nodes: []inventory.Node{{Name: "a", Running: true}},
+			Exchanges: []inventory.Exchange{d.Exchange}, Delayed: []inventory.Definition{d},
 		},
-		Prefix: "p", Backend: "binaryladder", Asked: true, Limits: delayer.Limits{Max: PluginMax, Resolution: time.Millisecond, Ordered: true},
+		Prefix: "p", Backend: "binaryladder", Limits: delayer.Limits{Max: PluginMax, Resolution: time.Millisecond, Ordered: true},
 	}
 }
 
@@ -44,13 +45,9 @@ func TestAssess(t *testing.T) {
 		"the plugin is not enabled":                      {Blocker, func(q *Question) { q.ExchangeTypes = nil }},
 		"khepri_db is off. Enabling it deletes":          {Warning, func(q *Question) { khepri(q, "4.0.5", "disabled") }},
 		"khepri_db is on":                                {Warning, func(q *Question) { khepri(q, "4.2.0", "enabled") }},
-		"whether it is on cannot be seen":                {Warning, func(q *Question) { q.Version = "4.1.0" }},
 		"has an early Khepri":                            {Blocker, func(q *Question) { khepri(q, "3.13.7", "enabled") }},
 		"a second time in delayer serve: late, not lost": {Warning, func(q *Question) { q.Version = "3.12.1" }},
-		"tested from 3.10 on":                            {Warning, func(q *Question) { q.Version = "3.9.9" }},
 		"node b: it does not run: what waits":            {Blocker, func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "b"}) }},
-		"node b: it does not run the plugin":             {Warning, func(q *Question) { q.Nodes = append(q.Nodes, inventory.Node{Name: "b", Running: true}) }},
-		"it needs --rabbitmqctl":                         {Warning, func(q *Question) { q.Asked = false }},
 		"it is what you leave":                           {Blocker, func(q *Question) { q.Backend = Leaving }},
 		"its longest delay is 1h":                        {Warning, func(q *Question) { q.Limits.Max = time.Hour }},
 		"its tick is 1s":                                 {Warning, func(q *Question) { q.Limits.Resolution = time.Second }},
@@ -62,12 +59,7 @@ func TestAssess(t *testing.T) {
 		"it is auto-delete":                              {Warning, func(q *Question) { q.Delayed[0].AutoDelete = true }},
 		`its x-delayed-type is "x-random"`:               {Blocker, func(q *Question) { q.Delayed[0].Arguments["x-delayed-type"] = "x-random" }},
 		"it drops all that is due":                       {Warning, func(q *Question) { khepri(q, "4.2.0", "enabled"); q.Delayed[0].Arguments["x-delayed-type"] = "topic" }},
-		`policy "pol" applies to it`:                     {Note, func(q *Question) { q.Delayed[0].Policy = "pol" }},
-		"the feature flags: could not be seen: why":      {Note, func(q *Question) { q.Unseen = []inventory.Unseen{{What: "the feature flags", Why: "why"}} }},
-		"it is off, and the configuration wants quorum": {Blocker, func(q *Question) {
-			q.Quorum = true
-			q.Features = []inventory.Feature{{Name: "stream_queue", State: "disabled"}}
-		}},
+		"what waits on every node: why":                  {Note, func(q *Question) { q.Unreached = errors.New("why") }},
 		"is no record of delayer migrate": {Note, func(q *Question) {
 			q.Exchanges = append(q.Exchanges, marker(t, "done"))
 			q.Exchanges[1].Name += "another"
@@ -102,7 +94,7 @@ func TestSteps(t *testing.T) {
 		"gone -: declare it, or let it be: it does not exist any more", "done topic: retire",
 	}
 	assert.Equal(t, want, next())
-	q.Unreached, want[2] = true, "done topic: wait or evacuate, then retire"
+	q.Unreached, want[2] = errors.New("why"), "done topic: wait or evacuate, then retire"
 	assert.Equal(t, want, next())
 	q.Exchanges = q.Exchanges[:1]
 	assert.Equal(t, []string{"x direct: switch"}, next())
@@ -110,7 +102,7 @@ func TestSteps(t *testing.T) {
 
 // marker is the record of an exchange.
 func marker(t *testing.T, exchange string) inventory.Exchange {
-	m, err := record.New(inventory.Exchange{Name: exchange}, record.InPlace, "").Marker("p")
+	m, err := record.New(inventory.Exchange{Name: exchange}, record.InPlace).Marker("p")
 	require.NoError(t, err)
 	return inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Config}}
 }

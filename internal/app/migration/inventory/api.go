@@ -107,25 +107,18 @@ func (a *API) Reachable(ctx context.Context) error {
 // Exchanges returns all exchanges of the vhost, sorted by name.
 //
 // The broker scans the plugin's table for the answer, once for each exchange of the plugin: do not
-// poll.
+// poll. It is one request, because the broker would do so for each of several pages.
 func (a *API) Exchanges(ctx context.Context) ([]Exchange, error) {
-	found, err := a.exchanges(ctx)
+	var found []apiExchange
+	err := a.scan(ctx, &found, "exchanges", a.vhost)
+	if errors.Is(err, delayer.ErrNotFound) {
+		err = a.Reachable(ctx)
+	}
 	all := make([]Exchange, len(found))
 	for i, x := range found {
 		all[i] = x.info()
 	}
-	return all, err
-}
-
-// exchanges lists those of the vhost in one request, sorted by name. Pages would make the broker
-// scan the plugin's table once for each page.
-func (a *API) exchanges(ctx context.Context) ([]apiExchange, error) {
-	var all []apiExchange
-	err := a.scan(ctx, &all, "exchanges", a.vhost)
-	if errors.Is(err, delayer.ErrNotFound) {
-		err = a.Reachable(ctx)
-	}
-	slices.SortFunc(all, func(x, y apiExchange) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(all, func(x, y Exchange) int { return cmp.Compare(x.Name, y.Name) })
 	return all, err
 }
 
@@ -148,7 +141,6 @@ func (a *API) scan(ctx context.Context, into any, path ...string) error {
 type apiExchange struct {
 	Exchange
 	Arguments management.Arguments `json:"arguments"`
-	Pending   *int64               `json:"messages_delayed"` // of the node that answers
 }
 
 func (x apiExchange) info() Exchange {

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/url"
 	"slices"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/management"
 )
 
 // An Inventory is what one look at a vhost found.
@@ -21,17 +19,14 @@ type Inventory struct {
 	Nodes         []Node
 	Features      []Feature
 
-	Exchanges []Exchange // all of the vhost
-	Delayed   []Delayed  // those of the plugin
-
-	Unseen []Unseen
+	Exchanges []Exchange   // all of the vhost
+	Delayed   []Definition // those of the plugin
 }
 
 // A Node is a member of the cluster.
 type Node struct {
 	Name    string
 	Running bool
-	Plugin  string // version of the running plugin; "" without one
 }
 
 // A Feature is a feature flag.
@@ -47,15 +42,6 @@ const Khepri = "khepri_db"
 func (v *Inventory) Enabled(flag string) bool {
 	return slices.Contains(v.Features, Feature{Name: flag, State: "enabled"})
 }
-
-// Delayed is an exchange of the plugin with what the management API knows of it.
-type Delayed struct {
-	Definition
-	Pending *int64 // on the node that answered; nil if the broker does not say
-}
-
-// Unseen is what the API does not tell this user.
-type Unseen struct{ What, Why string }
 
 // DelayedMessage is the exchange type of the x-delayed-message plugin.
 const DelayedMessage = "x-delayed-message"
@@ -112,8 +98,8 @@ type Definition struct {
 	In  []BindingInfo // it is the target, of exchanges
 }
 
-// Look reads what an assessment needs. What the API does not tell its user is in Unseen; without
-// exchanges there is an error.
+// Look reads what an assessment needs. The user needs the tag administrator: feature flags are told
+// to no other.
 //
 // The broker scans the plugin's table once for each exchange of the plugin.
 func (a *API) Look(ctx context.Context) (Inventory, error) {
@@ -131,10 +117,12 @@ func (a *API) Look(ctx context.Context) (Inventory, error) {
 	for _, kind := range overview.Types {
 		v.ExchangeTypes = append(v.ExchangeTypes, kind.Name)
 	}
-	if err := a.lookAside(ctx, &v); err != nil {
+	if err := errors.Join(a.get(ctx, &v.Nodes, "nodes"), a.get(ctx, &v.Features, "feature-flags")); err != nil {
 		return v, err
 	}
-	all, err := a.exchanges(ctx)
+	slices.SortFunc(v.Nodes, func(n, m Node) int { return cmp.Compare(n.Name, m.Name) })
+	var err error
+	v.Exchanges, err = a.Exchanges(ctx)
 	var e *delayer.Error
 	if v.Enabled(Khepri) && !errors.Is(err, delayer.ErrAccess) && errors.As(err, &e) {
 		with := *e // RabbitMQ counts what waits, in a table that is gone
@@ -145,63 +133,15 @@ func (a *API) Look(ctx context.Context) (Inventory, error) {
 	if err != nil {
 		return v, err
 	}
-	for _, x := range all {
-		v.Exchanges = append(v.Exchanges, x.info())
-		if x.Type != DelayedMessage {
+	for _, x := range v.Exchanges {
+		if !x.Delayed() {
 			continue
 		}
-		d, err := a.bound(ctx, x.info())
+		d, err := a.bound(ctx, x)
 		if err != nil {
 			return v, err
 		}
-		v.Delayed = append(v.Delayed, Delayed{d, x.Pending})
+		v.Delayed = append(v.Delayed, d)
 	}
 	return v, nil
-}
-
-// lookAside asks for what an assessment can do without.
-func (a *API) lookAside(ctx context.Context, v *Inventory) error {
-	for _, aside := range []struct {
-		what string
-		look func(context.Context, *Inventory) error
-	}{
-		{"the nodes", a.lookNodes},
-		{"the feature flags", func(ctx context.Context, v *Inventory) error { return a.get(ctx, &v.Features, "feature-flags") }},
-	} {
-		err := aside.look(ctx, v)
-		var e *delayer.Error
-		switch {
-		case errors.Is(err, delayer.ErrAccess) && errors.As(err, &e):
-			v.Unseen = append(v.Unseen, Unseen{aside.what, "user " + a.client.User() + " of the management API: " + e.Cause.Error()})
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *API) lookNodes(ctx context.Context, v *Inventory) error {
-	var found []struct {
-		Name         string `json:"name"`
-		Running      bool   `json:"running"`
-		Applications []struct {
-			Name    string `json:"name"`
-			Version string `json:"version"`
-		} `json:"applications"`
-	}
-	r := management.Request{Op: op, Path: "nodes", Query: url.Values{"columns": {"name,running,applications"}}}
-	if err := a.client.Get(ctx, r, &found); err != nil {
-		return err
-	}
-	for _, n := range found {
-		node := Node{Name: n.Name, Running: n.Running}
-		for _, app := range n.Applications {
-			if app.Name == "rabbitmq_delayed_message_exchange" {
-				node.Plugin = app.Version
-			}
-		}
-		v.Nodes = append(v.Nodes, node)
-	}
-	slices.SortFunc(v.Nodes, func(n, m Node) int { return cmp.Compare(n.Name, m.Name) })
-	return nil
 }

@@ -71,35 +71,12 @@ func (c *Control) name() string {
 	return c.command[0]
 }
 
-// The remedies.
-const (
-	cookie = "run it as the user of the node, so that it has the node's Erlang cookie"
-	start  = "start the node, or name a running one with -n; run it as the user of the node, so that it has the node's Erlang cookie"
-)
-
-// remedies are what to do, by a part of what rabbitmqctl says. Its advice for a node that does not
-// answer speaks of cookies, too.
-var remedies = []struct{ says, remedy string }{
-	{"uthentication failed", cookie},
-	{"invalid Erlang cookie", cookie},
-	{"cookie file must be", cookie},
-	{"not running", start},
-	{"unable to perform an operation on node", start},
-	{"nodedown", start},
-	{"undefined function", "is this command rabbitmqctl, of a RabbitMQ since 3.8?"},
-}
-
 func (c *Control) explain(err error, started bool, stderr, stdout *tail) error {
 	if !started {
 		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
 	}
-	said := stderr.String() + stdout.String()
-	for _, r := range remedies {
-		if strings.Contains(string(stderr.kept)+string(stdout.kept), r.says) {
-			return fmt.Errorf("%s: %w%s (%s)", c.name(), err, said, r.remedy)
-		}
-	}
-	return fmt.Errorf("%s: %w%s", c.name(), err, said)
+	return fmt.Errorf("%s: %w%s%s (is the node started, and does the command run as its user, who has its Erlang cookie?)",
+		c.name(), err, stderr, stdout)
 }
 
 // read calls line with each line between the markers. The tail keeps what comes before them, such

@@ -89,8 +89,7 @@ type Waiting struct {
 	Vhost    string
 	Exchange string
 	Rows     int
-	Earliest time.Time // by the node's clock
-	Latest   time.Time
+	Latest   time.Time // by the node's clock
 }
 
 // Pending counts what waits on every node. It reads each table once, without the messages: about
@@ -109,7 +108,7 @@ func (c *Control) Pending(ctx context.Context) ([]Table, error) {
 		err := c.eval(ctx, scanFor, name, "pending.erl", nil, func(f fields) {
 			t.Exchanges = append(t.Exchanges, Waiting{
 				Vhost: f.text(1), Exchange: f.text(2), Rows: int(f.number(3)),
-				Earliest: time.UnixMilli(f.number(4)), Latest: time.UnixMilli(f.number(5)),
+				Latest: time.UnixMilli(f.number(4)),
 			})
 		})
 		if err != nil && !errors.Is(err, ErrNoPlugin) {

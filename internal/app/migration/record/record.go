@@ -112,8 +112,11 @@ func Read(ctx context.Context, api *inventory.API, prefix, exchange string) (r R
 	return Of(prefix, x)
 }
 
-// New is the record of an exchange of the plugin. target is for mode Serving.
-func New(x inventory.Exchange, mode Mode, target string) Record {
+// Target is the exchange that consumers bind to after a switch to serve.
+func Target(exchange string) string { return exchange + ".delivery" }
+
+// New is the record of an exchange of the plugin.
+func New(x inventory.Exchange, mode Mode) Record {
 	r := Record{
 		Exchange: messagejson.Text(x.Name), Mode: mode, Type: x.DelayedType(), AutoDelete: x.AutoDelete, Internal: x.Internal,
 	}
@@ -121,7 +124,7 @@ func New(x inventory.Exchange, mode Mode, target string) Record {
 		r.Alternate = messagejson.Text(other)
 	}
 	if mode == Serving {
-		r.Target = messagejson.Text(target)
+		r.Target = messagejson.Text(Target(x.Name))
 	}
 	return r
 }

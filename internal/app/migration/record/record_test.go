@@ -15,7 +15,7 @@ func TestOf(t *testing.T) {
 	x := inventory.Exchange{
 		Name: "o \"x\" \xff", AutoDelete: true, Internal: true, Arguments: amqp091.Table{"x-delayed-type": "topic", "alternate-exchange": "é"},
 	}
-	r := record.New(x, record.Serving, "to")
+	r := record.New(x, record.Serving)
 	m, err := r.Marker("p")
 	require.NoError(t, err)
 	found := inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Config}}

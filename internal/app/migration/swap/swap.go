@@ -79,13 +79,9 @@ type Result struct {
 // again and again.
 const prepareFor = time.Minute
 
-// DefaultTarget is the exchange that consumers bind to after a switch to serve.
-func DefaultTarget(exchange string) string { return exchange + ".delivery" }
-
 // Switch makes the exchange ours. Where that was begun, it is finished; where it was done, bindings
-// that came to an exchange of serve since are moved. target, of mode Serving, is the exchange that
-// gets its bindings: "" is the one of the record, or else DefaultTarget.
-func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (Result, error) {
+// that came to an exchange of serve since are moved.
+func (s *Swapper) Switch(ctx context.Context, mode record.Mode) (Result, error) {
 	x, err := s.API.Definition(ctx, s.Exchange)
 	if err != nil {
 		return Result{}, err
@@ -97,8 +93,6 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 	case found && r.Mode != mode:
 		return Result{}, s.fail("switch", "run delayer migrate rollback first, and switch then",
 			"it was switched with --mode %s", r.Mode)
-	case found && target != "" && target != string(r.Target):
-		return Result{}, s.fail("switch", "leave out --to", "its target is exchange %q already", r.Target)
 	case !found && !x.Delayed():
 		return Result{}, s.fail("switch", "only an exchange of type x-delayed-message is migrated",
 			"its type is %s", x.Type)
@@ -107,7 +101,7 @@ func (s *Swapper) Switch(ctx context.Context, mode record.Mode, target string) (
 			"nothing is left, and delete it",
 			"it routes by type %q, which cannot be switched", x.DelayedType())
 	case !found:
-		r = record.New(x.Exchange, mode, cmp.Or(target, DefaultTarget(s.Exchange)))
+		r = record.New(x.Exchange, mode)
 	}
 	change := s.reshaping(r, node.Plain)
 	if mode == record.Serving {
@@ -175,7 +169,7 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory.Definition) error {
 	spec, target := r.Spec(), string(r.Target)
 	if err := entry.Check([]entry.Spec{spec}); err != nil {
-		return s.fail("switch", "use --mode in-place, or another --to", "delayer serve refuses it: %w", err)
+		return s.fail("switch", "use --mode in-place", "delayer serve refuses it: %w", err)
 	}
 	if !x.Durable {
 		return s.fail("switch", "use --mode in-place",
@@ -198,7 +192,7 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 	case err != nil:
 		return err
 	case served.Arguments["alternate-exchange"] != marker.Config:
-		return s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s, or give --to; then "+
+		return s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s; then "+
 			"stop delayer serve, and delete exchange %q", spec.Type, target, marker.Name),
 			"delayer serve was configured in another way for it")
 	}
@@ -207,7 +201,7 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 		return err
 	}
 	if there && !ours {
-		return s.fail("switch", "give another one with --to",
+		return s.fail("switch", "rename that, or use --mode in-place",
 			"its bindings would go to exchange %q, which exists already", target)
 	}
 	if err := objects.Of(s.Control, "").Apply(ctx, spec.Side(s.Prefix)); err != nil {

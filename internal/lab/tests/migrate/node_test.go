@@ -146,7 +146,6 @@ func TestLook(t *testing.T) {
 
 	v, err := api.Look(t.Context())
 	require.NoError(t, err)
-	require.Empty(t, v.Unseen, "the broker's user is an administrator")
 	require.Equal(t, b.Version(), v.Version)
 	require.Len(t, v.Delayed, 2)
 	require.Equal(t, inventory.Definition{
@@ -156,14 +155,12 @@ func TestLook(t *testing.T) {
 			{Source: odd, Target: "to / it", Key: "a.*", Arguments: amqp091.Table{"n": big, "t": amqp091.Table{"x": "y"}}},
 		},
 		In: []inventory.BindingInfo{{Source: "front", Target: odd, ToExchange: true, Key: "k", Arguments: amqp091.Table{}}},
-	}, v.Delayed[0].Definition)
-	require.Zero(t, *v.Delayed[0].Pending)
-	require.EqualValues(t, 3, *v.Delayed[1].Pending)
+	}, v.Delayed[0])
 	require.Equal(t, amqp091.Table{"x-delayed-type": "headers", "n": big}, v.Delayed[1].Arguments)
 
 	definition, err := api.Definition(t.Context(), odd)
 	require.NoError(t, err)
-	require.Equal(t, v.Delayed[0].Definition, definition)
+	require.Equal(t, v.Delayed[0], definition)
 	require.Equal(t, "p", v.Delayed[1].Policy)
 	require.Len(t, v.Nodes, 1)
 	require.True(t, v.Nodes[0].Running)
@@ -176,8 +173,4 @@ func TestLook(t *testing.T) {
 		says += f.String()
 	}
 	require.Contains(t, says, `it has alternate exchange "amq.fanout"`)
-	require.Eventually(t, func() bool { // the API learns a few seconds after the start what runs
-		v, err := api.Look(t.Context())
-		return err == nil && v.Nodes[0].Plugin != ""
-	}, time.Minute, 100*time.Millisecond)
 }

@@ -139,7 +139,7 @@ func change(t testing.TB, b *rabbit.Broker, method string, body any, path ...str
 
 // served are the queues of delayer serve, and target is where it passes messages on.
 func (r *rig) served() entry.Names { return entry.NamesOf(r.Prefix, r.name) }
-func (r *rig) target() string      { return swap.DefaultTarget(r.name) }
+func (r *rig) target() string      { return record.Target(r.name) }
 
 // swapper works on the exchange, of which it holds the lock until release is called.
 func (r *rig) swapper() (s *swap.Swapper, release func()) {
@@ -157,7 +157,7 @@ func (r *rig) trySwitch(mode record.Mode) (swap.Result, error) {
 	r.Helper()
 	s, release := r.swapper()
 	defer release()
-	return s.Switch(r.Context(), mode, "")
+	return s.Switch(r.Context(), mode)
 }
 
 func (r *rig) switches(mode record.Mode) swap.Result {
