@@ -108,9 +108,6 @@ func (r *Runner) open(ctx context.Context) error {
 	return nil
 }
 
-// Control declares and asks.
-func (r *Runner) Control() *broker.Control { return r.control }
-
 func (r *Runner) forwarder(s Spec) *forwarder {
 	prefix, conn, refused := r.cfg.Settings.Prefix, r.control.Conn(), slices.Clone(r.cfg.Reserved)
 	for _, entry := range r.cfg.Entries {

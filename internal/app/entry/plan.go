@@ -25,9 +25,6 @@ type Spec struct {
 	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one.
 	// In a name of the list * stands for any text.
 	Allow []string `yaml:"allow"`
-	// MoveBindings asks for bindings that others make on the exchange to be moved to To. A [Runner]
-	// does not: that needs the management API.
-	MoveBindings bool `yaml:"move_bindings"`
 }
 
 var types = []string{amqp091.ExchangeDirect, amqp091.ExchangeTopic, amqp091.ExchangeFanout, amqp091.ExchangeHeaders}
@@ -69,8 +66,6 @@ func (s Spec) check(all []Spec) error {
 		return fmt.Errorf("write to or allow, not both")
 	case isEntry(s.To):
 		return fmt.Errorf("to: %q is an entry itself: messages would go in a circle", s.To)
-	case s.To == "" && s.MoveBindings:
-		return fmt.Errorf("move_bindings: write to, where they are moved")
 	case slices.Contains(s.Allow, ""):
 		return fmt.Errorf("allow has an empty name: the default exchange would reach every queue")
 	}

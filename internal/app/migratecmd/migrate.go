@@ -204,9 +204,9 @@ that declare the exchange as x-delayed-message when they start get a channel err
 
 const serveWarning = `After this, messages to exchange %s wait in a queue until delayer serve runs for it.
 Applications that declare the exchange as x-delayed-message when they start get a channel error from
-now on. A queue that an application binds to it gets messages at once and twice, until serve with
-move_bindings moves that, which takes it some seconds. Before RabbitMQ 3.13, what waits in the plugin
-now waits a second time: evacuate first, or switch in place.
+now on. A queue that an application binds to it gets messages at once and twice, until this command
+is run again, which moves that. Before RabbitMQ 3.13, what waits in the plugin now waits a second
+time: evacuate first, or switch in place.
 `
 
 func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -240,8 +240,7 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 		spec := result.Record.Spec()
 		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or "+
 			"evacuate, and retire; rollback undoes it until then\n"+
-			"serve:\n  exchanges:\n    - name: %q\n      type: %s\n      to: %q\n      "+
-			"move_bindings: true # of services that bind to it when they start\n",
+			"serve:\n  exchanges:\n    - {name: %q, type: %s, to: %q}\n",
 			spec.Name, spec.Type, spec.To)
 		return nil
 	})

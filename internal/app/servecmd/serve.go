@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +22,6 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
-	"github.com/delayer-go/delayer/internal/app/migration/inventory"
-	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/page"
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -125,10 +122,6 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 			return err
 		}
 	}
-	if at := slices.IndexFunc(serves.Exchanges, func(s entry.Spec) bool { return s.MoveBindings }); at >= 0 && managed == nil {
-		return engine.ConfigError("serve.exchanges", fmt.Errorf("move_bindings of %q needs the management API", serves.Exchanges[at].Name),
-			"write management: http://user:password@host:15672, or leave out move_bindings")
-	}
 	rates := page.NewRates()
 	if serves.HTTP.Page {
 		rates.Watch(&cfg)
@@ -161,10 +154,6 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	for _, spec := range serves.Exchanges {
 		times.WithLabelValues(spec.Name, "dropped") // Prometheus sees no increase of what appears with 1
 		log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
-		if spec.MoveBindings {
-			m := &rebind.Mover{Spec: spec, Prefix: settings.Prefix, API: inventory.New(managed, vhost), Control: runner.Control(), Log: log}
-			passing.Go(func() { m.Run(ctx) })
-		}
 	}
 	running.Register(func() prometheus.Collector { return times })
 	running.Register(func() prometheus.Collector {

@@ -56,11 +56,6 @@ func (a *API) Exchange(ctx context.Context, exchange string) (Exchange, error) {
 	return x.info(), err
 }
 
-// Bindings returns the bindings that an exchange is the source of.
-func (a *API) Bindings(ctx context.Context, exchange string) ([]BindingInfo, error) {
-	return a.bindings(ctx, exchange, "source")
-}
-
 func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
 	d := Definition{Exchange: x}
 	var err error

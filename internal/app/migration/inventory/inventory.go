@@ -82,14 +82,6 @@ func (b BindingInfo) Bind(ch *amqp091.Channel) error {
 	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
 }
 
-// Unbind removes the binding.
-func (b BindingInfo) Unbind(ch *amqp091.Channel) error {
-	if b.ToExchange {
-		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
-	}
-	return ch.QueueUnbind(b.Target, b.Key, b.Source, b.Arguments)
-}
-
 // A Definition is an exchange with all its bindings: what must be carried over when it changes
 // hands.
 type Definition struct {

@@ -111,7 +111,7 @@ func TestAPI_Silent(t *testing.T) {
 	a := open(t, server.URL, "/")
 	a.Within = 50 * time.Millisecond
 	require.ErrorIs(t, a.Reachable(t.Context()), context.DeadlineExceeded)
-	_, err := a.Bindings(t.Context(), "x")
+	_, err := a.bindings(t.Context(), "x", "source")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	ctx, cancel := context.WithCancel(t.Context())
 	<-asked

@@ -69,7 +69,7 @@ type Record struct {
 // Spec is the entry by which delayer serve passes on what is published to the exchange. Publishers
 // may declare the exchange as they declared the plugin's, with the type that it routes by.
 func (r Record) Spec() entry.Spec {
-	return entry.Spec{Name: string(r.Exchange), Type: r.Type, To: string(r.Target), MoveBindings: true}
+	return entry.Spec{Name: string(r.Exchange), Type: r.Type, To: string(r.Target)}
 }
 
 // Marker is the record as the broker has it.

@@ -24,7 +24,7 @@ func TestOf(t *testing.T) {
 	require.True(t, is)
 	require.Equal(t, r, got)
 	require.Equal(t, record.Record{
-		Exchange: "o \"x\" \xff", Mode: record.Serving, Type: "topic", AutoDelete: true, Internal: true, Alternate: "é", Target: "to",
+		Exchange: "o \"x\" \xff", Mode: record.Serving, Type: "topic", AutoDelete: true, Internal: true, Alternate: "é", Target: "o \"x\" \xff.delivery",
 	}, got)
 
 	for _, other := range []inventory.Exchange{{Name: "p.migration.x"}, {Name: "x", Arguments: found.Arguments}} {

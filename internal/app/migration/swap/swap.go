@@ -23,8 +23,8 @@
 //     serve and the Delayer, or the queues of consumers. What routes from now on is added before
 //     what routed is removed. So nothing is lost, and what is routed in between may come twice.
 //   - Nobody gets a message early: the exchange is an ordinary one only once nothing but serve's
-//     queue is bound to it. Who binds to it later is moved to the target: by a switch that is
-//     repeated, and by serve (package rebind).
+//     queue is bound to it. Who binds to it later is moved to the target by a switch that is
+//     repeated.
 //   - Nothing depends on whether serve runs. It may be configured before the switch: it then finds
 //     the plugin's exchange, leaves it as it is and waits at its queue. After the switch messages
 //     wait there until it runs. Its marker is declared by whoever comes first, so that both agree

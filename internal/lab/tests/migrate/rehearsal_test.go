@@ -82,7 +82,7 @@ backend: binaryladder
 binaryladder: {tick: 100ms, steps: %q}
 serve:
   exchanges:
-    - {name: %q, type: %s, to: %q, move_bindings: true}
+    - {name: %q, type: %s, to: %q}
 `, b.URL(), b.Management(), r.Prefix, binaryladder.List(steps...), r.name, kind, r.target())
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))

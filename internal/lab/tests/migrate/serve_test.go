@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,15 +18,13 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/app/migration/inventory"
-	"github.com/delayer-go/delayer/internal/app/migration/rebind"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
-func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
+func (r *rig) serves(kind string) (stop func()) {
 	r.Helper()
 	cfg := backend.Config{}
 	cfg.URL = r.Broker.URL() // and no management: the Delayer would wait for policies
@@ -37,18 +34,11 @@ func (r *rig) serves(kind string, change func(*entry.Spec)) (stop func()) {
 	require.NoError(r, err)
 	d := rabbittest.Open(r, cfg)
 	spec := entry.Spec{Name: r.name, Type: kind, To: r.target()}
-	if change != nil {
-		change(&spec)
-	}
 	c, err := entry.Open(r.Context(), entry.Config{Settings: settings, Delayer: d, Prefetch: 100, Entries: []entry.Spec{spec}})
 	require.NoError(r, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
-	if spec.MoveBindings {
-		m := rebind.Mover{Spec: spec, Prefix: r.Prefix, API: r.api, Control: c.Control(), Log: cfg.Logger}
-		running.Go(func() { m.Run(ctx) })
-	}
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
@@ -115,7 +105,7 @@ func TestServe_AsThePlugin(t *testing.T) {
 	}
 	before := publish()
 	c.switches(record.Serving)
-	c.serves(kind, nil)
+	c.serves(kind)
 	for id, got := range publish() {
 		want := seen(before[id], "x-delay")
 		if positive := id == "late" || id == "text" || id == "bare" || id == "both"; positive {
@@ -145,7 +135,7 @@ func TestServe_Waited(t *testing.T) {
 		c.PublishDelayed(c.name, "order.new", msg)
 	}
 	require.Eventually(t, func() bool { return c.depth(c.served().Back) == 2 }, rabbittest.Patience, 20*time.Millisecond)
-	c.serves(kind, nil)
+	c.serves(kind)
 	for _, d := range c.receive(c.Consume(c.queue), 1+len(due)) {
 		assert.False(t, time.Now().Before(due[d.MessageId].Add(-time.Millisecond)), "%s is early", d.MessageId)
 		if d.MessageId == "pending" {
@@ -158,28 +148,6 @@ func TestServe_Waited(t *testing.T) {
 		assert.NotContains(t, d.Headers, "x-death")
 		assert.Equal(t, "order.new", d.RoutingKey)
 	}
-}
-
-// TestServe_MovesBindings: what others bind to the exchange itself goes to the target. An exclusive
-// queue, which serve cannot bind, keeps none of the others from it.
-func TestServe_MovesBindings(t *testing.T) {
-	t.Parallel()
-	c := newDelayed(t, "topic")
-	c.switches(record.Serving)
-	late := c.bound("late", c.name, "other.#", nil)
-	exclusive := c.exclusive() // the broker's name comes before the other
-	c.serves("topic", func(s *entry.Spec) { s.MoveBindings = true })
-	require.Eventually(t, func() bool {
-		d, err := c.api.Definition(t.Context(), c.name)
-		around := func(b inventory.BindingInfo) bool { return b.Target != c.served().Queue && b.Target != exclusive }
-		leads := func(b inventory.BindingInfo) bool { return b.Target == c.served().Queue }
-		return err == nil && slices.ContainsFunc(d.Out, leads) && !slices.ContainsFunc(d.Out, around)
-	}, rabbittest.Patience, 50*time.Millisecond)
-	deliveries := c.Consume(late)
-	began := time.Now()
-	c.PublishDelayed(c.name, "other.one", amqp091.Publishing{MessageId: "m", Headers: amqp091.Table{"x-delay": int32(300)}})
-	assert.Equal(t, "m", rabbittest.Next(c, deliveries).MessageId)
-	assert.False(t, time.Since(began) < 300*time.Millisecond, "early")
 }
 
 // TestXDelay_BesideThePlugin holds what package xdelay says of the plugin. A message that the
