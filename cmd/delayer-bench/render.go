@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
 )
 
@@ -20,7 +19,7 @@ type renderCmd struct {
 func (c *renderCmd) Run(s streams) error {
 	r, err := readReport(c.Report)
 	if err != nil {
-		return cli.UsageError{Err: err}
+		return err
 	}
 	dir, files := c.Out, pages(r)
 	if c.Picture != "" {

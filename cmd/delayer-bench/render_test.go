@@ -46,9 +46,9 @@ func TestRenderWritesThePagesAgain(t *testing.T) {
 	assert.Equal(t, cli.Usage, status)
 	assert.Contains(t, stderr, "one of them")
 	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.html"))
-	assert.Equal(t, cli.Usage, status)
+	assert.Equal(t, cli.Failed, status)
 	assert.Contains(t, stderr, "not a report.json")
 	status, _, stderr = command(t.Context(), t, "render", reportFile(t, 99))
-	assert.Equal(t, cli.Usage, status)
+	assert.Equal(t, cli.Failed, status)
 	assert.Contains(t, stderr, "another schema version: 99")
 }

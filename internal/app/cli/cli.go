@@ -27,16 +27,6 @@ const (
 // ErrInterrupted is returned by a command that was interrupted and has cleaned up.
 var ErrInterrupted = errors.New("interrupted")
 
-// A UsageError is a mistake on the command line that is found while the command runs, such as a
-// file that is no report.
-type UsageError struct{ Err error }
-
-// Error is that of the cause.
-func (e UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e UsageError) Unwrap() error { return e.Err }
-
 // A Program is a command line. Commands is a struct that kong reads; their Run methods may take a
 // context.Context and what Run binds. Run names the command in their errors.
 type Program struct {
@@ -148,12 +138,8 @@ func report(ctx context.Context, command string, err error, stderr io.Writer) in
 		err = ErrInterrupted
 	}
 	fmt.Fprintf(stderr, "%s: %s\n", command, strings.TrimPrefix(err.Error(), "delayer: ")) // of the library
-	var usage UsageError
-	switch {
-	case errors.Is(err, ErrInterrupted):
+	if errors.Is(err, ErrInterrupted) {
 		return Interrupted
-	case errors.As(err, &usage):
-		return Usage
 	}
 	return Failed
 }

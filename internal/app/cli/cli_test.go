@@ -20,8 +20,6 @@ func (c *doCmd) Run(ctx context.Context, interrupt context.CancelFunc) error {
 	switch c.How {
 	case "fail":
 		return errors.New("it failed")
-	case "misuse":
-		return cli.UsageError{Err: errors.New("no such file")}
 	case "stop":
 		interrupt()
 		<-ctx.Done()
@@ -37,7 +35,6 @@ func TestExitStatuses(t *testing.T) {
 	}{
 		"do":                {cli.OK, ""},
 		"do --how fail":     {cli.Failed, "tool do: it failed\n"},
-		"do --how misuse":   {cli.Usage, "no such file"},
 		"do --how stop":     {cli.Interrupted, "tool do: interrupted\n"},
 		"do --fast":         {cli.Usage, "(see tool do --help)"},
 		"dance":             {cli.Usage, "unexpected argument dance"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
@@ -52,37 +53,23 @@ func (c *evacuateCmd) Run(ctx context.Context, s cli.Streams) error {
 	if j.Delayer.Limits().ExactTiers { // and what remains of a delay is any
 		return errors.New("the configuration takes no other delays than its tiers (set rounding: up, or another backend)")
 	}
-	show, said := cli.NewDisplay(s.Err), time.Time{}
+	var said time.Time
 	j.Progress = func(a evacuate.Account) {
-		line := fmt.Sprintf("%d of %s moved", a.Moved, cli.Count(a.Before, "message"))
-		if show.Live() {
-			show.Draw(line)
-		} else if time.Since(said) >= 10*time.Second {
+		if time.Since(said) >= 10*time.Second {
 			said = time.Now()
-			show.Logf("%s", line)
+			fmt.Fprintf(s.Err, "%d of %s moved\n", a.Moved, cli.Count(a.Before, "message"))
 		}
 	}
 	account, err := j.Run(ctx)
-	show.End()
 	return errors.Join(c.print(s.Out, account), err)
 }
 
 func (c *evacuateCmd) print(out io.Writer, a evacuate.Account) error {
 	t := cli.NewTable("MESSAGES", "")
-	for _, row := range []struct {
-		n    int
-		what string
-		show bool
-	}{
-		{a.Before, "were pending in the plugin", true},
-		{a.Moved, "were moved: published through the Delayer", true},
-		{a.Twice, "of them come twice: the plugin has delivered them too", a.Twice > 0},
-		{a.After, "stay in the plugin, which delivers them when due", a.After > 0},
-	} {
-		if row.show {
-			t.Add(fmt.Sprint(row.n), row.what)
-		}
-	}
+	t.Add(strconv.Itoa(a.Before), "were pending in the plugin")
+	t.Add(strconv.Itoa(a.Moved), "were moved: published through the Delayer")
+	t.Add(strconv.Itoa(a.Twice), "of them come twice: the plugin has delivered them too")
+	t.Add(strconv.Itoa(a.After), "stay in the plugin, which delivers them when due")
 	if err := t.Write(out); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -42,7 +43,6 @@ type session struct {
 	vhost    string
 	api      *inventory.API
 	node     *node.Control
-	control  *broker.Control // of connect
 }
 
 // open reads the configuration, and asks nothing.
@@ -80,21 +80,6 @@ func (f *commonFlags) reach(ctx context.Context) (*session, error) {
 	return m, m.api.Reachable(ctx)
 }
 
-func (f *commonFlags) connect(ctx context.Context) (*session, error) {
-	ctx, cancel := f.Within(ctx)
-	defer cancel()
-	m, err := f.reach(ctx)
-	if err != nil {
-		return nil, err
-	}
-	conn, err := broker.Dial(ctx, m.settings.BrokerOptions("migrate"))
-	if err != nil {
-		return nil, err
-	}
-	m.control = broker.NewControl(conn)
-	return m, nil
-}
-
 type exchangeFlags struct {
 	commonFlags
 	Exchange string `required:"" placeholder:"NAME" help:"The exchange that is migrated."`
@@ -109,18 +94,25 @@ func (f *exchangeFlags) Validate() error {
 
 // locked runs a step while no other tool works on the exchange.
 func (f *exchangeFlags) locked(ctx context.Context, run func(*session, *swap.Swapper) error) error {
-	m, err := f.connect(ctx)
+	opening, cancel := f.Within(ctx)
+	defer cancel()
+	m, err := f.reach(opening)
 	if err != nil {
 		return err
 	}
-	defer m.control.Close()
-	lock, err := record.Take(ctx, m.control.Conn(), m.settings.Prefix, f.Exchange, f.Timeout)
+	conn, err := broker.Dial(opening, m.settings.BrokerOptions("migrate"))
+	if err != nil {
+		return err
+	}
+	control := broker.NewControl(conn)
+	defer control.Close()
+	lock, err := record.Take(ctx, conn, m.settings.Prefix, f.Exchange, f.Timeout)
 	if err != nil {
 		return err
 	}
 	defer lock.Release()
 	return run(m, &swap.Swapper{
-		Prefix: m.settings.Prefix, Exchange: f.Exchange, Vhost: m.vhost, API: m.api, Control: m.control, Node: m.node, Lock: lock,
+		Prefix: m.settings.Prefix, Exchange: f.Exchange, Vhost: m.vhost, API: m.api, Control: control, Node: m.node, Lock: lock,
 	})
 }
 
@@ -165,24 +157,19 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 
 // last says whether the plugin is needed for anything else.
 func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) error {
-	why := ""
 	all, err := m.api.Exchanges(ctx)
 	if err != nil {
 		return err
 	}
-	for _, x := range all {
-		if x.Delayed() {
-			why += fmt.Sprintf("  exchange %s of vhost %s is its\n", cli.Shown(x.Name), cli.Shown(m.vhost))
-		}
-	}
-	for _, t := range tables { // of all vhosts
+	rows := 0 // of all vhosts
+	for _, t := range tables {
 		for _, w := range t.Exchanges {
-			why += fmt.Sprintf("  on node %s it holds %s for exchange %s of vhost %s\n", t.Node,
-				cli.Count(w.Rows, "message"), cli.Shown(w.Exchange), cli.Shown(w.Vhost))
+			rows += w.Rows
 		}
 	}
-	if why != "" {
-		_, err = fmt.Fprintf(s.Out, "the plugin must stay:\n%s", why)
+	if rows > 0 || slices.ContainsFunc(all, inventory.Exchange.Delayed) {
+		_, err = fmt.Fprintf(s.Out, "the plugin must stay: it holds %s, and vhost %s may have exchanges of it: delayer "+
+			"migrate assess lists them for each vhost\n", cli.Count(rows, "message"), cli.Shown(m.vhost))
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has "+

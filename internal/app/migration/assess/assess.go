@@ -68,7 +68,7 @@ func Assess(q Question) []Finding {
 		}
 	}
 	if q.Unreached != nil {
-		f.add(Note, "what waits on every node", q.Unreached.Error(), "")
+		f.add(Note, "what waits on every node", "could not be seen: "+q.Unreached.Error(), "")
 	}
 	slices.SortStableFunc(f, func(f, g Finding) int { return int(f.Level) - int(g.Level) })
 	return f
