@@ -49,24 +49,33 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	cfg, err := pgxpool.ParseConfig(os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	cfg.MaxConns = concurrency + 2 // a handler holds one while it runs
+	if c.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return err
+	}
+	defer c.pool.Close()
 	return roles[args[0]](ctx, c, args[1:])
 }
 
 // concurrency is how many orders a worker handles at once.
 const concurrency = 16
 
-// config is what every role reads from the environment.
+// config is what every role takes from the environment.
 type config struct {
-	database string         // DATABASE_URL
-	delayer  backend.Config // DELAYER_URL, DELAYER_BACKEND, …
-	queue    string         // NOTIFY_QUEUE
-	policy   retry.Policy   // NOTIFY_WAITS
-	service  string         // NOTIFY_SERVICE
-	overdue  time.Duration  // NOTIFY_OVERDUE: longer than all attempts of an order take
+	pool    *pgxpool.Pool  // DATABASE_URL
+	delayer backend.Config // DELAYER_URL, DELAYER_BACKEND, …
+	queue   string         // NOTIFY_QUEUE
+	policy  retry.Policy   // NOTIFY_WAITS
+	service string         // NOTIFY_SERVICE
+	overdue time.Duration  // NOTIFY_OVERDUE: longer than all attempts of an order take
 }
 
 func fromEnv() (c config, err error) {
-	c.database, c.service = os.Getenv("DATABASE_URL"), os.Getenv("NOTIFY_SERVICE")
+	c.service = os.Getenv("NOTIFY_SERVICE")
 	c.queue = cmp.Or(os.Getenv("NOTIFY_QUEUE"), "notify")
 	if c.delayer, err = backend.FromEnv(backend.Config{}, os.Environ()); err != nil {
 		return c, err
@@ -82,14 +91,4 @@ func fromEnv() (c config, err error) {
 		return c, fmt.Errorf("NOTIFY_OVERDUE: %w", err)
 	}
 	return c, nil
-}
-
-// pool connects to the database. A handler holds a connection while it runs.
-func (c config) pool(ctx context.Context) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(c.database)
-	if err != nil {
-		return nil, fmt.Errorf("DATABASE_URL: %w", err)
-	}
-	cfg.MaxConns = concurrency + 2
-	return pgxpool.NewWithConfig(ctx, cfg)
 }

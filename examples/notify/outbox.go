@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer/backend"
@@ -23,13 +22,8 @@ func save(ctx context.Context, c config, args []string) error {
 	if err != nil {
 		return fmt.Errorf("save: %w", err)
 	}
-	pool, err := c.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
 	for range n {
-		if err := saveOrder(ctx, pool, c, "acme"); err != nil {
+		if err := saveOrder(ctx, c, "acme"); err != nil {
 			return err
 		}
 	}
@@ -38,8 +32,8 @@ func save(ctx context.Context, c config, args []string) error {
 
 // saveOrder saves an order in state I and enqueues its message in the same transaction. If that
 // commits, the message is delivered, even if this process or the broker crashes.
-func saveOrder(ctx context.Context, pool *pgxpool.Pool, c config, customer string) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+func saveOrder(ctx context.Context, c config, customer string) error {
+	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		var id int64
 		err := tx.QueryRow(ctx, "INSERT INTO orders (customer, overdue) VALUES ($1, now() + $2) RETURNING id", customer, c.overdue).Scan(&id)
 		if err != nil {
@@ -61,17 +55,12 @@ func enqueue(ctx context.Context, tx pgx.Tx, queue string, id int64) error {
 
 // relay publishes messages of committed orders until ctx ends. Several may run.
 func relay(ctx context.Context, c config, _ []string) error {
-	pool, err := c.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
 	d, err := backend.Open(ctx, c.delayer)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	r, err := outbox.NewRelay(pool, d, outbox.Config{})
+	r, err := outbox.NewRelay(c.pool, d, outbox.Config{})
 	if err != nil {
 		return err
 	}
@@ -87,12 +76,7 @@ RETURNING id`
 // queues that were purged and for workers that could not write the state F. The worker ignores an
 // order that was sent meanwhile.
 func sweep(ctx context.Context, c config, _ []string) error {
-	pool, err := c.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, takeOverdue, c.overdue)
 		if err != nil {
 			return err

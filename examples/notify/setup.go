@@ -16,15 +16,10 @@ var schema string
 
 // setup creates the tables and the queue. It may run at every deployment.
 func setup(ctx context.Context, c config, _ []string) error {
-	pool, err := c.pool(ctx)
-	if err != nil {
+	if _, err := c.pool.Exec(ctx, schema); err != nil {
 		return err
 	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, schema); err != nil {
-		return err
-	}
-	if err := errors.Join(outbox.Migrate(ctx, pool), pgstore.Migrate(ctx, pool)); err != nil {
+	if err := errors.Join(outbox.Migrate(ctx, c.pool), pgstore.Migrate(ctx, c.pool)); err != nil {
 		return err
 	}
 	return declareQueue(c)

@@ -22,21 +22,16 @@ import (
 
 // work tells the service of orders until ctx ends. Several workers may run.
 func work(ctx context.Context, c config, _ []string) error {
-	pool, err := c.pool(ctx)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
 	d, err := backend.Open(ctx, c.delayer)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = d.Close() }()
-	store, err := pgstore.New(pool, pgstore.Config{Scope: "notify"})
+	store, err := pgstore.New(c.pool, pgstore.Config{Scope: "notify"})
 	if err != nil {
 		return err
 	}
-	w := worker{pool, c.service}
+	w := worker{c.pool, c.service}
 	succeedOnce := once.Handler(store, w.notify)
 	return retry.Consume(ctx, d, retry.Config{
 		URL: c.delayer.URL, Queue: c.queue, Policy: c.policy, Concurrency: concurrency,
