@@ -115,9 +115,9 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // prefix lose the queues for misrouted and unroutable messages as well.
 //
 // If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
-// ErrConflict and nothing is deleted. With force the messages are deleted too: [InUse] counts them.
-// Close all Delayers of the prefix first: those that are open declare the topology again. Other
-// errors are those of [Open].
+// ErrConflict and nothing is deleted. With force the messages are deleted too. Close all Delayers of
+// the prefix first: those that are open declare the topology again. Other errors are those of
+// [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
@@ -138,25 +138,15 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 	})
 }
 
-// A Use is why [Remove] refuses without force.
-type Use struct {
+// A usage is why [Remove] refuses without force.
+type usage struct {
 	Messages int      // that are in the queues, unroutable ones included; of slots as a controller counted
 	Holding  []string // the queues that hold them, as "name (count)"; those of slots hold bundles
 	Consumed []string // the queues that a Delayer or a controller consumes
 }
 
-// InUse returns what is in the queues that [Remove] deletes, and which of them are consumed. Errors
-// are those of [Open].
-func InUse(ctx context.Context, cfg Config) (use Use, err error) {
-	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) (err error) {
-		use, err = used(ctx, objects.Of(c.Control(), s.Backend), p)
-		return err
-	})
-	return use, err
-}
-
 // String names the first few queues.
-func (u Use) String() string {
+func (u usage) String() string {
 	var says []string
 	if u.Messages > 0 {
 		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, some(u.Holding)))
@@ -169,15 +159,15 @@ func (u Use) String() string {
 
 // used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
 // the queue has answered otherwise: see [objects.Holds].
-func used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, error) {
+func used(ctx context.Context, ours objects.Live, whole topology.Plan) (usage, error) {
 	p := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(whole.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Counts
 	})}
 	bundled, atLeast, err := counted(ctx, ours, whole)
 	if err != nil {
-		return Use{}, err
+		return usage{}, err
 	}
-	look := func() (use Use, err error) {
+	look := func() (use usage, err error) {
 		states, err := ours.Look(ctx, p)
 		bundles := 0
 		for _, q := range p.Queues {
@@ -207,7 +197,7 @@ func used(ctx context.Context, ours objects.Live, whole topology.Plan) (Use, err
 		}
 		holding, err := ours.Holding(ctx, p)
 		if err != nil {
-			return Use{}, err
+			return usage{}, err
 		}
 		if holding == nil {
 			return look() // at those that nobody else may read, and that answer now

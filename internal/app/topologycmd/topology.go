@@ -3,6 +3,7 @@ package topologycmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/delayer-go/delayer/backend"
@@ -126,56 +127,31 @@ func (c *verifyCmd) print(s cli.Streams, cfg backend.Config, problems []backend.
 
 type removeCmd struct {
 	flags.Target
-	Force int `type:"counter" help:"Delete the messages too; given twice, also while a Delayer or a controller is at work. It asks for the prefix to be typed; without a terminal give --prefix."`
+	Force bool `help:"Delete the messages too, and also while a Delayer or a controller is at work. Give --prefix with the name of the prefix as well."`
 }
 
 func (c *removeCmd) Help() string {
 	return "It refuses while messages are in one of the queues, unroutable ones included, and while a Delayer or a controller consumes one. Close all Delayers of the prefix first: an open one declares everything again."
 }
 
+// Validate makes sure that force is meant, and for this prefix.
+func (c *removeCmd) Validate() error {
+	if c.Force && c.Prefix == "" {
+		return errors.New("--force deletes messages: give --prefix with the name of the prefix to agree")
+	}
+	return c.Deadline.Validate()
+}
+
 func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
+	ctx, cancel := c.Within(ctx)
+	defer cancel()
 	cfg, err := c.Load()
 	if err != nil {
 		return err
 	}
-	lost := ""
-	if c.Force > 0 {
-		use, err := c.use(ctx, cfg)
-		if err == nil {
-			err = c.agreed(ctx, s, cfg.Prefix, use)
-		}
-		if err != nil {
-			return err
-		}
-		lost = ", with " + cli.Count(use.Messages, "message")
-	}
-	ctx, cancel := c.Within(ctx)
-	defer cancel()
-	if err := backend.Remove(ctx, cfg, c.Force > 0); err != nil {
+	if err := backend.Remove(ctx, cfg, c.Force); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted%s\n", cli.Shown(cfg.Prefix), cfg.Backend, lost)
+	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted\n", cli.Shown(cfg.Prefix), cfg.Backend)
 	return err
-}
-
-// use is what would be lost. It refuses to take the queues from a process that runs, unless told
-// twice.
-func (c *removeCmd) use(ctx context.Context, cfg backend.Config) (backend.Use, error) {
-	ctx, cancel := c.Within(ctx)
-	defer cancel()
-	use, err := backend.InUse(ctx, cfg)
-	if err == nil && len(use.Consumed) > 0 && c.Force == 1 {
-		err = fmt.Errorf("prefix %s is in use: %v (close its Delayers and controllers: an open one declares everything again; --force --force deletes all the same)",
-			cli.Shown(cfg.Prefix), use)
-	}
-	return use, err
-}
-
-// agreed makes sure that force is meant, and for this prefix.
-func (c *removeCmd) agreed(ctx context.Context, s cli.Streams, prefix string, use backend.Use) error {
-	if c.Prefix != "" && !cli.IsTerminal(s.In) {
-		return nil
-	}
-	question := fmt.Sprintf("This deletes the queues of prefix %s with %s in them.", cli.Shown(prefix), cli.Count(use.Messages, "message"))
-	return cli.Agree(ctx, s, question, prefix, "--prefix with the name of the prefix")
 }
