@@ -20,20 +20,20 @@ type benchCmd struct {
 	Quick       bool     `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
 	Full        bool     `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
 	Out         string   `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html and report.bench (default ${default})."`
-	Backend     []string `placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
-	Scenario    []string `placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
-	QueueType   []string `placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
+	Backend     []string `enum:"${subjects}" placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
+	Scenario    []string `enum:"${scenarios}" placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
+	QueueType   []string `enum:"quorum,classic" placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
 	URL         string   `env:"DELAYER_URL" placeholder:"AMQP" help:"Measure the broker at this URL. Other users of this machine can see it: put a password into ${env}. Default: one in Docker, or a private node."`
 	Rate        float64  `placeholder:"N" help:"Publish N messages per second. Default: as the scenario needs. Not for cost and rate."`
-	Messages    int      `placeholder:"N" help:"Messages of each run; in backlog, those that wait. Default: as the scenario needs. Not for rate."`
-	Body        int      `placeholder:"BYTES" help:"Size of each message's body (64)."`
+	Messages    uint     `placeholder:"N" help:"Messages of each run; in backlog, those that wait. Default: as the scenario needs. Not for rate."`
+	Body        uint     `placeholder:"BYTES" help:"Size of each message's body (64)."`
 	Delays      delays   `placeholder:"FROM-TO" help:"Delays of accuracy and cost, such as 100ms-15s (1s-15s; 1s-2s with --quick), or a list: 1s,5s,1m."`
 	Steps       []string `sep:"none" placeholder:"STEPS" help:"Measure binaryladder with these steps: calendar, binary, or a list such as 1s,2s,4s. Repeat the flag for several."`
-	Destination string   `default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`
-	Consume     string   `default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
-	Consumers   int      `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
-	Concurrency int      `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
-	Repeat      int      `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
+	Destination string   `enum:"queue,exchange" default:"queue" placeholder:"KIND" help:"What messages are published to: a queue, by its name, or an exchange that leads to it (default ${default})."`
+	Consume     string   `enum:"classic,quorum" default:"classic" placeholder:"TYPE" help:"What is consumed: a classic queue, without acknowledgements, or a quorum queue, with (default ${default})."`
+	Consumers   uint     `default:"1" placeholder:"N" help:"Consumers of that queue (default ${default})."`
+	Concurrency uint     `default:"256" placeholder:"N" help:"Publishers, each waiting for its confirm (default ${default})."`
+	Repeat      uint     `default:"1" placeholder:"N" help:"Repeat every run N times; tables then show medians and their range."`
 }
 
 func (c *benchCmd) Validate() error {

@@ -19,7 +19,7 @@ import (
 func chosen(t *testing.T, flags ...string) bench.Benchmark {
 	t.Helper()
 	var c benchCmd
-	parser, err := kong.New(&c, kong.Vars{"subjects": "", "scenarios": ""})
+	parser, err := kong.New(&c, program().Vars)
 	require.NoError(t, err)
 	_, err = parser.Parse(flags)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestFlagsReachTheBenchmark(t *testing.T) {
 	assert.Equal(t, []string{"accuracy", "backlog"}, b.Scenarios)
 	assert.Equal(t, 70_000, b.Messages)
 	assert.InDelta(t, 5, b.Rate, 0)
-	assert.Equal(t, []time.Duration{100 * time.Millisecond, 15 * time.Second}, []time.Duration{b.From, b.To})
+	assert.Equal(t, bench.Every(100*time.Millisecond, 15*time.Second), b.Delays)
 	b = chosen(t, "--full", "--scenario", "accuracy", "--delays", "1s, 5s,90s")
 	assert.Equal(t, []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}, b.Delays)
 	assert.Equal(t, bench.Full, b.Size)

@@ -16,11 +16,10 @@ import (
 // memory and disk are compared with those before. Then probes with short delays say how late
 // messages are at that depth.
 type depth struct {
-	common                  // messages wait
+	common                  // messages wait; those that are due are the probes
 	probes    int           // messages whose lateness counts
 	probeRate float64       // of the probes, messages per second
 	settle    time.Duration // before each look at memory and disk
-	from, to  time.Duration // delays of the probes, whole seconds
 }
 
 // backlogDelay is longer than any run takes.
@@ -30,14 +29,14 @@ func (d depth) about() report.Scenario {
 	return report.Scenario{Name: "backlog", Question: "many waiting: memory and disk for each, and is it still fast?",
 		Setup: fmt.Sprintf("%s messages of %d bytes that wait, %s, %d publishers (publish: the last tenth of them); memory and disk %v later, against those %v after the warm-up; then lateness of %s messages due after %s, %s",
 			format.Thousands(d.messages), d.body(), paceOf(d.rate), d.concurrency, d.settle, d.settle,
-			format.Thousands(d.probes), span(d.from, d.to), paceOf(d.probeRate))}
+			format.Thousands(d.probes), span(d.due), paceOf(d.probeRate))}
 }
 
 // takes no subject that blocks: the probes would be an hour late, which hol shows.
 func (depth) takes(s Subject) bool { return !s.Undelayed && !s.Blocks }
 
 func (d depth) delays() []time.Duration {
-	return append(every(d.from, d.to, time.Second), backlogDelay)
+	return append(slices.Clone(d.due), backlogDelay)
 }
 
 func (depth) fresh() bool { return true }
@@ -61,7 +60,7 @@ func (d depth) run(ctx context.Context, t *trial) (result, error) {
 	if err == nil {
 		const seed = 19
 		err = t.publish(ctx, load{
-			delays: drawn(d.probes, d.from, d.to, time.Second, seed), rate: d.probeRate, workers: d.concurrency,
+			delays: drawn(d.probes, d.due, seed), rate: d.probeRate, workers: d.concurrency,
 		})
 	}
 	run, err := t.finish(ctx, d.common, nil, err)

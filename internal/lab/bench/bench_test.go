@@ -23,7 +23,9 @@ import (
 var small = common{messages: 30, concurrency: 8, warmUp: 5, patience: time.Minute}
 
 func shortly() accuracy {
-	return accuracy{common: small, from: time.Second, to: 2 * time.Second, step: time.Second}
+	a := accuracy{small}
+	a.due = Every(time.Second, 2*time.Second)
+	return a
 }
 
 type benchmarks struct {
@@ -141,7 +143,7 @@ func TestASubjectThatCannotBeOpened(t *testing.T) {
 	failing := r.subject("undelayed", "classic")
 	failing.Undelayed = false
 	failing.Open = func(context.Context, Env) (delayer.Delayer, error) { return nil, errors.New("no permission") }
-	got := r.benchmark([]scenario{shortly(), hol{}}, lacking, failing)
+	got := r.benchmark([]scenario{shortly(), hol{quickly(1, time.Second)}}, lacking, failing)
 	require.Len(t, got.Skipped, 1, "once, however many scenarios there are")
 	assert.Equal(t, "skipped: lacking, classic queues: no such thing here", got.Skipped[0].String())
 	require.Len(t, got.Runs, 2)
@@ -159,8 +161,8 @@ func TestBacklog_Broker(t *testing.T) {
 		return pid
 	}
 	before := process()
-	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4}
-	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: time.Second}
+	load := common{messages: 3000, concurrency: 16, warmUp: 5, patience: time.Minute, bodySize: 4, due: []time.Duration{time.Second}}
+	deep := depth{common: load, probes: 20, probeRate: 100, settle: time.Second}
 	got := r.benchmark([]scenario{deep}, r.subject("bit-entry", "classic"))
 	require.Empty(t, got.Problems())
 	require.Len(t, got.Runs, 1)

@@ -30,8 +30,7 @@ type Benchmark struct {
 	Rate        float64         // messages per second
 	Concurrency int             // publishers, each waiting for its confirm; 256 where 0
 	Body        int             // bytes of each message; 64 where 0
-	From, To    time.Duration   // the delays of accuracy and cost, in whole milliseconds
-	Delays      []time.Duration // the delays of accuracy and cost, instead of a range
+	Delays      []time.Duration // the delays of accuracy and cost, in whole milliseconds
 	Receiving   Receiving
 
 	Command  string      // for the report; must not hold credentials
@@ -160,6 +159,9 @@ func (r runner) steps() []step {
 	return out
 }
 
+// mostDelays are told to a subject: the shortest, beside the longest of all.
+const mostDelays = 1000
+
 // measure makes one run on fresh queues and removes them. left is what removing them failed with.
 func (r runner) measure(ctx context.Context, step step, m meter) (run result, left error) {
 	run, left, err := r.inTrial(ctx, step, m)
@@ -189,11 +191,14 @@ func (r runner) inTrial(ctx context.Context, step step, m meter) (run result, le
 	}
 	// Unique, so that the objects of a run are no other's, on a broker that others use too.
 	prefix := "bench-" + strings.ToLower(rand.Text())[:10]
-	delays := append(step.scenario.delays(), warmUpDelay)
-	slices.Sort(delays)
+	delays := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(step.scenario.delays()), warmUpDelay))))
+	tick := tickOf(delays)
+	if longest := delays[len(delays)-1]; len(delays) > mostDelays {
+		delays = append(delays[:mostDelays], longest)
+	}
 	trial, err := openTrial(ctx, step.subject, Env{
 		URL: r.Broker.URL(), Prefix: prefix, Destination: prefix + "-due",
-		Delays: slices.Compact(delays), Tick: tickOf(delays),
+		Delays: delays, Tick: tick,
 	}, r.Receiving, m)
 	if err != nil {
 		return result{}, nil, err

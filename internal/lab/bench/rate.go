@@ -17,7 +17,6 @@ import (
 // are those of the best probe; its counts are of all.
 type topRate struct {
 	common                    // messages and rate are found out, not given
-	from, to    time.Duration // delays, whole seconds
 	length      time.Duration // how long to publish at each rate
 	settle      time.Duration // the beginning of a probe that does not count
 	limit       time.Duration // how late p99 may be
@@ -28,14 +27,12 @@ type topRate struct {
 func (r topRate) about() report.Scenario {
 	return report.Scenario{Name: "rate", Question: fmt.Sprintf("up to what rate are 99 %% at most %v late?", r.limit),
 		Setup: fmt.Sprintf("rates from %s on, doubled and then bisected to %.0f %%, each for %v; messages due after %s, %d publishers; lateness at the highest rate that passed",
-			paceOf(r.first), 100*(exact-1), r.length, span(r.from, r.to), r.concurrency)}
+			paceOf(r.first), 100*(exact-1), r.length, span(r.due), r.concurrency)}
 }
 
 // takes no subject that blocks: with delays of different lengths all of its messages are late at
 // any rate.
 func (topRate) takes(s Subject) bool { return depth{}.takes(s) }
-
-func (r topRate) delays() []time.Duration { return every(r.from, r.to, time.Second) }
 
 // exact ends a search: the lowest rate that failed is so much more than the highest that passed.
 const exact = 1.05
@@ -75,7 +72,7 @@ func (r topRate) probe(ctx context.Context, s *trial, rate float64) (report.Prob
 	first := s.recorder.plan(0)
 	const seed = 13
 	n := max(1, int(rate*r.length.Seconds()))
-	err := s.publish(ctx, load{delays: drawn(n, r.from, r.to, time.Second, seed), rate: rate, workers: r.concurrency})
+	err := s.publish(ctx, load{delays: drawn(n, r.due, seed), rate: rate, workers: r.concurrency})
 	if ended := s.awaitAll(ctx, r.patience); err == nil {
 		err = ended
 	}
@@ -144,7 +141,6 @@ func (r topRate) summary(s *trial, tried []report.Probe) result {
 		run.EarlyByMS = max(run.EarlyByMS, milliseconds(m.EarlyBy()))
 	}
 	run.Messages = run.Published + run.Failed
-	run.DelayMinMS, run.DelayMaxMS = milliseconds(r.from), milliseconds(r.to)
 	run.Probes = tried
 	for _, p := range tried {
 		if p.Passed && p.Rate > run.MaxRate {

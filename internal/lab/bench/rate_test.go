@@ -119,7 +119,7 @@ func TestProbesAreJudged(t *testing.T) {
 func TestAProbeHasASecondAttempt(t *testing.T) {
 	tried := func(disturbed int) report.Run {
 		r := topRate{
-			common: quickly(0), from: 2 * time.Second, to: 2 * time.Second, length: 2 * time.Second,
+			common: quickly(0, 2*time.Second), length: 2 * time.Second,
 			limit: 100 * time.Millisecond, first: 10, most: 10, budget: time.Hour,
 		}
 		probes, asked := 0, 0
@@ -168,20 +168,20 @@ func TestChosenScenarios(t *testing.T) {
 
 func TestSettingsReachTheScenarios(t *testing.T) {
 	chosen := Benchmark{
-		Scenarios: []string{"accuracy", "backlog"}, Messages: 70_000, Body: 4, Rate: 5, From: 100 * time.Millisecond, To: 15 * time.Second,
+		Scenarios: []string{"accuracy", "backlog"}, Messages: 70_000, Body: 4, Rate: 5, Delays: Every(100*time.Millisecond, 15*time.Second),
 	}.chosen()
 	mixed, deep := chosen[0].(accuracy), chosen[1].(depth)
-	assert.Equal(t, time.Millisecond, mixed.step, "100ms is no whole second")
-	assert.Equal(t, 100*time.Millisecond, mixed.from)
-	want := common{messages: 70_000, rate: 5, concurrency: 256, warmUp: 500, patience: patience, bodySize: 4}
+	assert.Len(t, mixed.due, 14_901, "100ms is no whole second")
+	want := common{due: mixed.due, messages: 70_000, rate: 5, concurrency: 256, warmUp: 500, patience: patience, bodySize: 4}
 	assert.Equal(t, want, mixed.common)
+	want.due = Every(time.Second, 3*time.Second)
 	assert.Equal(t, want, deep.common)
 
 	for _, c := range []struct {
 		b    Benchmark
 		want int
 	}{
-		{Benchmark{From: time.Second, To: 3 * time.Second}, 3},
+		{Benchmark{Delays: Every(time.Second, 3*time.Second)}, 3},
 		{Benchmark{Delays: []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}}, 3},
 		{Benchmark{}, 15},
 	} {

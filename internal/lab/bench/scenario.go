@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
@@ -32,6 +34,7 @@ type result struct {
 }
 
 type common struct {
+	due         []time.Duration // delays, each as often as the others
 	messages    int
 	rate        float64       // messages per second; 0 publishes as fast as confirmed
 	concurrency int           // workers, each with one unconfirmed message
@@ -40,8 +43,9 @@ type common struct {
 	bodySize    int           // bytes of each message's body; 64 where 0
 }
 
-func (common) takes(s Subject) bool { return !s.Undelayed }
-func (common) fresh() bool          { return false }
+func (common) takes(s Subject) bool      { return !s.Undelayed }
+func (common) fresh() bool               { return false }
+func (c common) delays() []time.Duration { return c.due }
 
 func (c common) body() int {
 	if c.bodySize == 0 {
@@ -52,32 +56,29 @@ func (c common) body() int {
 
 func (c common) settings(r *result) {
 	r.Messages, r.Rate, r.Concurrency, r.BodyBytes = c.messages, c.rate, c.concurrency, c.body()
-	for i, s := range r.samples {
-		d := milliseconds(s.Delay)
-		if i == 0 || d < r.DelayMinMS {
-			r.DelayMinMS = d
-		}
-		r.DelayMaxMS = max(r.DelayMaxMS, d)
-	}
+	r.DelayMinMS, r.DelayMaxMS = milliseconds(slices.Min(c.due)), milliseconds(slices.Max(c.due))
 }
 
-// every is the delays from one to another, in steps. There are at most about 1000; the longest is
-// always among them.
-func every(from, to, step time.Duration) []time.Duration {
+// Every lists the delays of a range: each second, or each millisecond where an end is no whole
+// second.
+func Every(from, to time.Duration) []time.Duration {
+	step := time.Second
+	if from%step != 0 || to%step != 0 {
+		step = time.Millisecond
+	}
 	var out []time.Duration
-	for d := from; d < to && len(out) < 1000; d += step {
+	for d := from; d <= to; d += step {
 		out = append(out, d)
 	}
-	return append(out, to)
+	return out
 }
 
-// drawn are n random delays between two, in steps, the same for every subject: the seed is fixed.
-func drawn(n int, from, to, step time.Duration, seed uint64) []time.Duration {
+// drawn are n random delays of a list, the same for every subject: the seed is fixed.
+func drawn(n int, of []time.Duration, seed uint64) []time.Duration {
 	random := rand.New(rand.NewPCG(2026, seed))
-	steps := int64((to-from)/step) + 1
 	out := make([]time.Duration, n)
 	for i := range out {
-		out[i] = from + time.Duration(random.Int64N(steps))*step
+		out[i] = of[random.IntN(len(of))]
 	}
 	return out
 }
@@ -93,12 +94,12 @@ func tickOf(delays []time.Duration) time.Duration {
 	return tick
 }
 
-// span writes a range of delays: "1s–15s".
-func span(from, to time.Duration) string {
-	if from == to {
-		return from.String()
+// span writes delays: "15 delays of 1s–15s".
+func span(due []time.Duration) string {
+	if len(due) == 1 {
+		return due[0].String()
 	}
-	return from.String() + "–" + to.String()
+	return fmt.Sprintf("%d delays of %v–%v", len(due), slices.Min(due), slices.Max(due))
 }
 
 // paceOf writes a rate of publishing.

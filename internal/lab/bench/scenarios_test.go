@@ -28,8 +28,8 @@ func played(t *testing.T, sc scenario, subject Subject, m *memory) (run result, 
 	return run, err
 }
 
-func quickly(n int) common {
-	return common{messages: n, concurrency: 4, warmUp: 2, patience: time.Minute}
+func quickly(n int, due ...time.Duration) common {
+	return common{messages: n, concurrency: 4, warmUp: 2, patience: time.Minute, due: due}
 }
 
 // The long one is late, and only the short ones count.
@@ -40,7 +40,7 @@ func TestTheShortOnesAreJudged(t *testing.T) {
 		}
 		return []time.Duration{d}
 	}
-	blocked := hol{common: quickly(200), long: 5 * time.Second, short: time.Second}
+	blocked := hol{quickly(200, time.Second, 5*time.Second)}
 	blocked.rate, blocked.patience = 100, 2*time.Minute
 	run, err := played(t, blocked, Subject{}, &memory{fate: longLate})
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestTheShortOnesAreJudged(t *testing.T) {
 func TestOnlyAnOpenLoopShowsThatASubjectIsSlow(t *testing.T) {
 	const n, takes, rate = 100, 100 * time.Millisecond, 100
 	slow := func() *memory { return &memory{fate: onTime, slow: takes} }
-	open := accuracy{common: quickly(n), from: time.Second, to: time.Second, step: time.Second}
+	open := accuracy{quickly(n, time.Second)}
 	closed := cost{open}
 	open.rate = rate
 	run, err := played(t, open, Subject{}, slow())
@@ -87,7 +87,7 @@ func TestABacklogIsNotAwaitedAndNotCounted(t *testing.T) {
 		}
 		return []time.Duration{d}
 	}
-	deep := depth{common: quickly(50), probes: 20, probeRate: 100, settle: time.Second, from: time.Second, to: 2 * time.Second}
+	deep := depth{common: quickly(50, time.Second, 2*time.Second), probes: 20, probeRate: 100, settle: time.Second}
 	run, err := played(t, deep, Subject{}, &memory{fate: never})
 	require.NoError(t, err)
 	assert.Equal(t, 50, run.Waiting)
@@ -126,7 +126,7 @@ func TestTheWarmUpKeepsPromises(t *testing.T) {
 			}
 			return onTime(d)
 		}
-		later := accuracy{common: quickly(3), from: 2 * time.Second, to: 2 * time.Second, step: time.Second}
+		later := accuracy{quickly(3, 2*time.Second)}
 		_, err := played(t, later, c.of, &memory{fate: fate})
 		if c.want == "" {
 			require.NoError(t, err)
@@ -138,7 +138,7 @@ func TestTheWarmUpKeepsPromises(t *testing.T) {
 
 func TestABacklogThatArrivesIsEarly(t *testing.T) {
 	hasty := func(d time.Duration) []time.Duration { return []time.Duration{min(d, time.Second)} }
-	deep := depth{common: quickly(5), probes: 3, from: time.Second, to: time.Second, settle: time.Second}
+	deep := depth{common: quickly(5, time.Second), probes: 3, settle: time.Second}
 	run, err := played(t, deep, Subject{}, &memory{fate: hasty})
 	require.NoError(t, err)
 	assert.Equal(t, 5, run.Early)
@@ -172,17 +172,16 @@ func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	b := runner{Benchmark{Broker: &rabbit.Broker{}, Subjects: []Subject{
 		{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic", Scenarios: []string{"cost"}},
-	}}, []scenario{hol{}}}
+	}}, []scenario{hol{quickly(1, time.Second)}}}
 	assert.Len(t, b.steps(), 1)
 	assert.Contains(t, b.newReport().Scenarios[0].Setup, "; left out: b (classic)")
 }
 
 func TestEveryDelayIsListed(t *testing.T) {
-	assert.Equal(t, []time.Duration{1, 3, 5, 6}, every(1, 6, 2))
-	assert.Equal(t, []time.Duration{4}, every(4, 4, 1))
-	many := every(0, time.Hour, time.Millisecond)
-	assert.Equal(t, time.Hour, many[len(many)-1], "of too many, the longest stays")
-	assert.Less(t, len(many), 2000)
+	const second, half = time.Second, time.Second / 2
+	assert.Equal(t, []time.Duration{second, 2 * second, 3 * second}, Every(second, 3*second))
+	assert.Equal(t, []time.Duration{second}, Every(second, second))
+	assert.Len(t, Every(half, second), 501, "half a second is no whole second")
 }
 
 // Many primers have come before anything is measured: 1,850 of them were once counted as the cost
@@ -190,7 +189,7 @@ func TestEveryDelayIsListed(t *testing.T) {
 func TestManyPrimersAreWaitedFor(t *testing.T) {
 	const longest = 20 * time.Second
 	began := func(delays int) time.Duration {
-		mixed := accuracy{common: quickly(1000), from: longest - time.Duration(delays-1)*time.Millisecond, to: longest, step: time.Millisecond}
+		mixed := accuracy{quickly(1000, Every(longest-time.Duration(delays-1)*time.Millisecond, longest)...)}
 		run, err := played(t, mixed, Subject{Lazy: true}, &memory{fate: onTime})
 		require.NoError(t, err)
 		require.Len(t, run.samples, 1000, "primers are not among them")
@@ -202,7 +201,7 @@ func TestManyPrimersAreWaitedFor(t *testing.T) {
 
 func TestDelaysOfAList(t *testing.T) {
 	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
-	listed := accuracy{common: quickly(50), of: list, step: time.Second}
+	listed := accuracy{quickly(50, list...)}
 	run, err := played(t, listed, Subject{}, &memory{fate: onTime})
 	require.NoError(t, err)
 	assert.InDelta(t, 1000, run.DelayMinMS, 0)

@@ -30,19 +30,19 @@ type sizes struct {
 var usual = sizes{
 	run:      []string{"accuracy", "cost", "hol", "rate"},
 	warmUp:   500,
-	accuracy: accuracy{common: common{messages: 20_000, rate: 1000}, from: time.Second, to: 15 * time.Second},
-	cost:     cost{accuracy{common: common{messages: 20_000}, from: time.Second, to: 15 * time.Second}},
-	hol:      hol{common: common{messages: 1000, rate: 400}, long: 30 * time.Second, short: time.Second},
+	accuracy: accuracy{common{messages: 20_000, rate: 1000, due: Every(time.Second, 15*time.Second)}},
+	cost:     cost{accuracy{common{messages: 20_000, due: Every(time.Second, 15*time.Second)}}},
+	hol:      hol{common{messages: 1000, rate: 400, due: []time.Duration{time.Second, 30 * time.Second}}},
 	rate: topRate{
 		// Short, so that a rate is soon in full swing, and still one hop or two. What counts is
 		// published while as many messages leave as come.
-		from: time.Second, to: 3 * time.Second, length: 6 * time.Second, settle: 3 * time.Second,
+		common: common{due: Every(time.Second, 3*time.Second)}, length: 6 * time.Second, settle: 3 * time.Second,
 		limit: 100 * time.Millisecond, first: 500, most: 64_000, budget: 3 * time.Minute,
 	},
 	backlog: depth{
-		common: common{messages: 100_000}, probes: 1000, probeRate: 200,
+		common: common{messages: 100_000, due: Every(time.Second, 3*time.Second)}, probes: 1000, probeRate: 200,
 		// Longer than what the management API takes to renew its figures.
-		settle: 5500 * time.Millisecond, from: time.Second, to: 3 * time.Second,
+		settle: 5500 * time.Millisecond,
 	},
 }
 
@@ -50,10 +50,11 @@ var usual = sizes{
 var full = func() sizes {
 	s := usual
 	s.run = nil // all
-	s.accuracy.messages, s.accuracy.to = 5_000, 7*time.Second
-	s.cost.messages, s.cost.to = 10_000, 7*time.Second
-	s.hol.long = 8 * time.Second
-	s.rate.first, s.rate.to, s.rate.length, s.rate.settle, s.rate.budget = 4000, 2*time.Second, 4*time.Second, 2*time.Second, 2*time.Minute
+	s.accuracy.messages, s.accuracy.due = 5_000, Every(time.Second, 7*time.Second)
+	s.cost.messages, s.cost.due = 10_000, s.accuracy.due
+	s.hol.due = []time.Duration{time.Second, 8 * time.Second}
+	s.rate.due, s.rate.first, s.rate.budget = Every(time.Second, 2*time.Second), 4000, 2*time.Minute
+	s.rate.length, s.rate.settle = 4*time.Second, 2*time.Second
 	s.backlog.probes = 500
 	return s
 }()
@@ -65,9 +66,9 @@ var quick = func() sizes {
 	s := usual
 	s.run = []string{"accuracy", "cost", "hol"}
 	s.warmUp = 200
-	s.accuracy.messages, s.accuracy.to = 2_000, 2*time.Second
-	s.cost.messages, s.cost.to = 3_000, 2*time.Second
-	s.hol.messages, s.hol.long = 500, 3*time.Second
+	s.accuracy.messages, s.accuracy.due = 2_000, Every(time.Second, 2*time.Second)
+	s.cost.messages, s.cost.due = 3_000, s.accuracy.due
+	s.hol.messages, s.hol.due = 500, []time.Duration{time.Second, 3 * time.Second}
 	return s
 }()
 
@@ -106,14 +107,8 @@ func (s sizes) scenarios(b Benchmark) []scenario {
 		c.concurrency, c.bodySize, c.warmUp, c.patience = cmp.Or(b.Concurrency, publishers), b.Body, s.warmUp, patience
 	}
 	s.cost.rate = 0
-	for _, a := range []*accuracy{&s.accuracy, &s.cost.accuracy} {
-		if b.To > 0 {
-			a.from, a.to = b.From, b.To
-		}
-		a.of, a.step = b.Delays, time.Second
-		if a.from%time.Second != 0 || a.to%time.Second != 0 {
-			a.step = time.Millisecond
-		}
+	if len(b.Delays) > 0 {
+		s.accuracy.due, s.cost.due = b.Delays, b.Delays
 	}
 	return []scenario{s.accuracy, s.cost, s.hol, s.rate, s.backlog}
 }

@@ -53,7 +53,8 @@ type Env struct {
 	Prefix      string // unique to this run; every broker object's name must begin with it
 	Destination string // the queue that messages will be published to; it exists, and has no dots
 
-	// Delays are all delays of the run, sorted: a backend with tiers needs a tier for each.
+	// Delays are the delays of the run, sorted: a backend with tiers needs a tier for each. Of very
+	// many, some are left out.
 	Delays []time.Duration
 	// Tick is the resolution that the delays need, at most a second.
 	Tick time.Duration
