@@ -11,28 +11,19 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
+// concurrency publishes as publishAll does, by many goroutines.
 func concurrency(t *trial) {
-	const goroutines, messages = 64, 8
+	const messages = 512
 	receivers := []*receiver{t.queue(t.name("queue")), t.queue(t.name("queue")), t.queue(t.name("queue"))}
 	delays := t.mixed(messages)
-	outs := make([][]outcome, goroutines)
-	var wg sync.WaitGroup
-	for g := range goroutines {
-		wg.Go(func() {
-			in := receivers[g%len(receivers)]
-			for _, j := range jobs(messages, sprintf("goroutine-%02d", g), func(i int, id string) job { return to(in, id, delays[i]) }) {
-				outs[g] = append(outs[g], t.publish(j))
-			}
-		})
+	parts := make([][]outcome, len(receivers))
+	for i, o := range t.mustPublish(jobs(messages, "message", func(i int, id string) job {
+		return to(receivers[i%len(receivers)], id, delays[i])
+	})...) {
+		parts[i%len(receivers)] = append(parts[i%len(receivers)], o)
 	}
-	wg.Wait()
-	for b, in := range receivers {
-		var all []outcome
-		for g := b; g < goroutines; g += len(receivers) {
-			all = append(all, outs[g]...)
-		}
-		t.allStored(all)
-		t.exactly(in, all)
+	for i, in := range receivers {
+		t.exactly(in, parts[i])
 	}
 }
 

@@ -38,10 +38,7 @@ FROM delayer_outbox`
 // ReadLag counts the messages in the outbox. It reads the whole table, which is small unless the
 // relays cannot keep up.
 func ReadLag(ctx context.Context, db Querier) (Lag, error) {
-	rows, err := db.Query(ctx, lag)
-	if err != nil {
-		return Lag{}, fmt.Errorf("outbox: lag: %w", tables.Explain(err))
-	}
+	rows, _ := db.Query(ctx, lag) // rows have its error
 	l, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (l Lag, err error) {
 		var oldest int64
 		err = r.Scan(&l.Ready, &oldest, &l.Waiting, &l.Failed)
@@ -75,10 +72,7 @@ FROM delayer_outbox WHERE error IS NOT NULL ORDER BY id LIMIT $1`
 
 // Failures lists up to limit messages whose last try failed, oldest first.
 func Failures(ctx context.Context, db Querier, limit int) ([]Failure, error) {
-	rows, err := db.Query(ctx, failures, limit)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: failures: %w", tables.Explain(err))
-	}
+	rows, _ := db.Query(ctx, failures, limit) // rows have its error
 	list, err := pgx.CollectRows(rows, readFailure)
 	if err != nil {
 		return nil, fmt.Errorf("outbox: failures: %w", tables.Explain(err))

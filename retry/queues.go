@@ -5,37 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
 
 const waitForAnswer = false // for the bare boolean of amqp091-go
-
-// accept asks the Delayer for what the first failure will ask for. The ctx has ended, so that
-// nothing is sent. What may pass, such as a lost connection, is no answer.
-func (r *Retrier) accept() error {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	failed := &failure{delivery: &amqp091.Delivery{}, state: attempt.First(r.cfg.Queue, &amqp091.Delivery{})}
-	wait, _ := message.RoundUp(r.cfg.Policy.interval(1), r.planner.limits)
-	for _, to := range [...]struct {
-		key, queue string
-		delay      time.Duration
-	}{{"queue", r.cfg.Queue, wait}, {"parked", r.cfg.Parked, 0}} {
-		if err := r.send(ended, to.queue, to.delay, failed); refused(err) {
-			return &delayer.Error{Op: "open retry", Object: to.key, Kind: delayer.ErrConfig, Cause: err}
-		}
-	}
-	return nil
-}
 
 // prepare checks that the queue exists, and declares the queue for parked messages.
 func (r *Retrier) prepare(ctx context.Context) error {

@@ -40,17 +40,12 @@ type Retrier struct {
 }
 
 // Open connects, checks that the queue exists, and declares the queue for parked messages. d
-// publishes the retries; the caller closes it after the Retrier. Open asks d by two calls of
-// Publish whose ctx has ended: they send nothing, and d's Observer sees them fail. ctx bounds the
-// opening only. Errors are [delayer.ErrConfig], also for queues that d refuses and for streams;
-// [delayer.ErrUnroutable] if the queue does not exist; [delayer.ErrAccess] and
-// [delayer.ErrUnavailable].
+// publishes the retries; the caller closes it after the Retrier. ctx bounds the opening only. Errors
+// are [delayer.ErrConfig], also for streams; [delayer.ErrUnroutable] if the queue does not exist;
+// [delayer.ErrAccess] and [delayer.ErrUnavailable].
 func Open(ctx context.Context, d delayer.Delayer, cfg Config) (*Retrier, error) {
 	r, err := newRetrier(d, cfg)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.accept(); err != nil {
 		return nil, err
 	}
 	conn, err := broker.Dial(ctx, broker.Options{

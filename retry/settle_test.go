@@ -399,18 +399,6 @@ func TestConfig_Refused(t *testing.T) {
 			assert.NotContains(t, err.Error(), "s3cret")
 		})
 	}
-	for queue, key := range map[string]string{"q": "queue", "q.parked": "parked"} {
-		d := &fake{answer: func(_ int, to string) error {
-			if to != queue {
-				return nil
-			}
-			return &delayer.Error{Kind: delayer.ErrInvalid, Cause: errors.New("this name is the Delayer's")}
-		}}
-		err := Consume(t.Context(), d, good, failing(nil))
-		require.ErrorIs(t, err, delayer.ErrConfig)
-		assert.ErrorContains(t, err, "open retry "+key)
-		assert.ErrorContains(t, err, "this name is the Delayer's")
-	}
 	err := Consume(t.Context(), nil, good, failing(nil))
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "delayer")

@@ -210,18 +210,14 @@ func TestConsume_ConnectionLost(t *testing.T) {
 	assert.Zero(t, s.Count(s.cfg.Queue+".parked"))
 }
 
-// TestOpen_QueuesThatCannotBeRetried: what would be refused at the first failure is refused at
-// once.
+// TestOpen_QueuesThatCannotBeRetried: what takes nothing back, or is not there, is refused at once.
 func TestOpen_QueuesThatCannotBeRetried(t *testing.T) {
 	t.Parallel()
 	s := newService(t, ladder())
-	ours, stream := s.Prefix+"-d.inbox", s.Queue("stream", amqp091.Table{"x-queue-type": "stream"})
-	s.Declare(ours, amqp091.Table{"x-queue-type": "quorum"})
+	stream := s.Queue("stream", amqp091.Table{"x-queue-type": "stream"})
 	for name, c := range map[string]struct{ queue, parked, want string }{
-		"of the Delayer":         {ours, s.cfg.Queue + ".parked", "open retry queue"},
-		"parked, of the Delayer": {s.cfg.Queue, ours, "open retry parked"},
-		"stream":                 {stream, s.cfg.Queue + ".parked", "open retry queue"},
-		"parked, stream":         {s.cfg.Queue, stream, "open retry parked"},
+		"stream":         {stream, s.cfg.Queue + ".parked", "open retry queue"},
+		"parked, stream": {s.cfg.Queue, stream, "open retry parked"},
 	} {
 		cfg := s.cfg
 		cfg.Queue, cfg.Parked = c.queue, c.parked
