@@ -67,7 +67,6 @@ func TestPlan_Waits(t *testing.T) {
 		"no id":                   {intervals(3*s, 10*s), ladder, fmt.Errorf("handler: %w", noID), nil, "the error is permanent"},
 		"one attempt":             {Policy{MaxAttempts: 1}, ladder, errTest, nil, "all 1 attempts"},
 		"constant":                {Policy{First: 2 * s, MaxAttempts: 3}, ladder, errTest, []time.Duration{2 * s, 2 * s}, "all 3"},
-		"linear":                  {Policy{First: s, Step: 2 * s, MaxAttempts: 4}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s}, "all 4"},
 		"exponential":             {Policy{First: s, Factor: 2, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 2 * s, 4 * s, 8 * s}, "all 5"},
 		"capped":                  {Policy{First: s, Factor: 3, Cap: 5 * s, MaxAttempts: 5}, ladder, errTest, []time.Duration{s, 3 * s, 5 * s, 5 * s}, "all 5"},
 		"jitter":                  {Policy{First: 10 * s, Jitter: 0.4, MaxAttempts: 2}, ladder, errTest, []time.Duration{8 * s}, "all 2"},
@@ -121,14 +120,12 @@ func policies(t *rapid.T) Policy {
 		Jitter:      rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "jitter"),
 		MaxAge:      time.Duration(rapid.SampledFrom([]int64{0, int64(time.Minute), int64(time.Hour)}).Draw(t, "age")),
 	}
-	switch rapid.SampledFrom([]string{"list", "constant", "linear", "exponential"}).Draw(t, "kind") {
+	switch rapid.SampledFrom([]string{"list", "constant", "exponential"}).Draw(t, "kind") {
 	case "list":
 		for _, d := range rapid.SliceOfN(rapid.Int64Range(0, 3600), 1, 5).Draw(t, "intervals") {
 			p.Intervals = append(p.Intervals, time.Duration(d)*time.Second)
 		}
 		return p
-	case "linear":
-		p.Step = time.Duration(span.Draw(t, "step"))
 	case "exponential":
 		p.Factor = rapid.Float64Range(1, 1e9).Draw(t, "factor")
 	}

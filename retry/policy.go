@@ -12,7 +12,7 @@ import (
 )
 
 // A Policy says how long a failed message waits, and when to give up. The waits are listed in
-// Intervals, or computed from First: constant, linear with Step, or exponential with Factor.
+// Intervals, or computed from First: constant, or exponential with Factor.
 //
 // It can be part of a service's own YAML.
 type Policy struct {
@@ -22,9 +22,7 @@ type Policy struct {
 
 	// First is the wait after the first failure if Intervals is empty.
 	First time.Duration `yaml:"first"`
-	// Step is added to the wait with each further failure.
-	Step time.Duration `yaml:"step"`
-	// Factor multiplies the wait with each further failure. At least 1; not together with Step.
+	// Factor multiplies the wait with each further failure. At least 1. Default: 1.
 	Factor float64 `yaml:"factor"`
 	// Cap is the longest computed wait. Default: no cap.
 	Cap time.Duration `yaml:"cap"`
@@ -103,25 +101,23 @@ func (p Policy) check() (key string, err error) {
 	for _, d := range [...]struct {
 		key   string
 		value time.Duration
-	}{{"first", p.First}, {"step", p.Step}, {"cap", p.Cap}, {"max_age", p.MaxAge}} {
+	}{{"first", p.First}, {"cap", p.Cap}, {"max_age", p.MaxAge}} {
 		if d.value < 0 {
 			return d.key, fmt.Errorf("%v is negative", d.value)
 		}
 	}
-	computed := p.First != 0 || p.Step != 0 || p.Factor != 0 || p.Cap != 0
+	computed := p.First != 0 || p.Factor != 0 || p.Cap != 0
 	switch {
 	case p.MaxAttempts < 0 || p.MaxAttempts > mostAttempts:
 		return "max_attempts", fmt.Errorf("%d is not between 1 and %d", p.MaxAttempts, mostAttempts)
 	case !(p.Jitter >= 0 && p.Jitter <= 1):
 		return "jitter", fmt.Errorf("%v is not between 0 and 1", p.Jitter)
 	case len(p.Intervals) > 0 && computed:
-		return "intervals", errors.New("first, step, factor and cap compute intervals: give the one or the other")
-	case p.Step != 0 && p.Factor != 0:
-		return "factor", errors.New("step makes intervals linear, factor exponential: give one of them")
+		return "intervals", errors.New("first, factor and cap compute intervals: give the one or the other")
 	case p.Factor != 0 && !(p.Factor >= 1):
 		return "factor", fmt.Errorf("%v is below 1: intervals would shrink", p.Factor)
 	case p.First == 0 && computed:
-		return "first", errors.New("no first interval: step, factor and cap need one")
+		return "first", errors.New("no first interval: factor and cap need one")
 	case p.First == 0 && len(p.Intervals) == 0 && p.MaxAttempts != 1:
 		return "intervals", errors.New("no interval, and so no retry: give intervals or first, or max_attempts 1 to park at the first failure")
 	}
@@ -175,10 +171,7 @@ func (p Policy) interval(failures int) time.Duration {
 	if n := len(p.Intervals); n > 0 {
 		return p.Intervals[min(failures, n)-1]
 	}
-	wait := float64(p.First) + float64(p.Step)*float64(failures-1)
-	if p.Factor > 0 {
-		wait = float64(p.First) * math.Pow(p.Factor, float64(failures-1))
-	}
+	wait := float64(p.First) * math.Pow(max(p.Factor, 1), float64(failures-1))
 	longest := time.Duration(math.MaxInt64)
 	if p.Cap > 0 {
 		longest = p.Cap

@@ -27,7 +27,6 @@ func TestPolicy_Refused(t *testing.T) {
 		"too many attempts":  {Policy{First: s, MaxAttempts: math.MaxInt}, ladder, "max_attempts"},
 		"negative interval":  {intervals(s, -s), ladder, "intervals[1]: invalid configuration: -1s is negative"},
 		"negative first":     {Policy{First: -s}, ladder, "first"},
-		"negative step":      {Policy{First: s, Step: -s}, ladder, "step"},
 		"negative cap":       {Policy{First: s, Cap: -s}, ladder, "cap"},
 		"negative age":       {Policy{First: s, MaxAge: -s}, ladder, "max_age"},
 		"shrinking":          {Policy{First: s, Factor: 0.5}, ladder, "factor"},
@@ -35,8 +34,7 @@ func TestPolicy_Refused(t *testing.T) {
 		"jitter":             {Policy{First: s, Jitter: 1.5}, ladder, "jitter"},
 		"jitter, no number":  {Policy{First: s, Jitter: math.NaN()}, ladder, "jitter"},
 		"both":               {Policy{Intervals: []time.Duration{s}, First: s}, ladder, "the one or the other"},
-		"step and factor":    {Policy{First: s, Step: s, Factor: 2}, ladder, "give one of them"},
-		"step alone":         {Policy{Step: s}, ladder, "no first interval"},
+		"factor alone":       {Policy{Factor: 2}, ladder, "no first interval"},
 		"above max":          {intervals(s, 25*time.Hour), ladder, "intervals[1]: invalid configuration: 25h0m0s is longer than 24h0m0s"},
 		"grows above max":    {Policy{First: time.Hour, Factor: 2}, ladder, "failure 6"},
 		"grows without end":  {Policy{First: time.Hour, Factor: math.MaxFloat64}, ladder, "failure 2"},
@@ -65,11 +63,11 @@ func TestPolicy_YAML(t *testing.T) {
 }
 
 func FuzzPolicy(f *testing.F) {
-	f.Add(int64(time.Second), int64(0), 1e300, 10_000, int64(1))
-	f.Add(int64(time.Second), int64(time.Minute), 0.0, 10, int64(time.Second))
-	f.Fuzz(func(t *testing.T, first, step int64, factor float64, attempts int, resolution int64) {
+	f.Add(int64(time.Second), 1e300, 10_000, int64(1))
+	f.Add(int64(time.Second), 0.0, 10, int64(time.Second))
+	f.Fuzz(func(t *testing.T, first int64, factor float64, attempts int, resolution int64) {
 		l := delayer.Limits{Max: 1 << 40, Resolution: time.Duration(max(1, resolution%int64(time.Hour)))}
-		p := Policy{First: time.Duration(first), Step: time.Duration(step), Factor: factor, MaxAttempts: attempts}
+		p := Policy{First: time.Duration(first), Factor: factor, MaxAttempts: attempts}
 		if p.Validate(l) != nil {
 			return
 		}
