@@ -79,10 +79,11 @@ func invalidMessages(t *trial) {
 
 func untouched(t *trial) {
 	in := t.queue(t.name("queue"))
+	nowhere := t.name("nowhere")
 	deep := func() amqp091.Table {
 		return amqp091.Table{
 			"table": amqp091.Table{"array": []any{amqp091.Table{"leaf": "kept"}}},
-			"bytes": []byte("kept"), "CC": []any{t.name("nowhere")}, "BCC": []any{t.name("nowhere")},
+			"bytes": []byte("kept"), "CC": []any{nowhere}, "BCC": []any{nowhere},
 			// A received message has these; a Delayer removes them from its own copy.
 			delayer.Header: "id 1 exchange", "x-death": []any{amqp091.Table{"queue": "q", "count": int64(1)}},
 			"x-first-death-queue": "q",
@@ -93,14 +94,10 @@ func untouched(t *trial) {
 		j.msg.Headers = deep()
 		return j
 	})
-	before := make([]amqp091.Table, len(list))
-	for i := range list {
-		before[i] = deepCopy(list[i].msg.Headers).(amqp091.Table)
-	}
 	outs := t.mustPublish(list...)
-	for i, o := range outs {
-		if !reflect.DeepEqual(o.msg.Headers, before[i]) {
-			t.errorf("message %s: the caller's headers are now %v, were %v", o.id(), o.msg.Headers, before[i])
+	for _, o := range outs {
+		if !reflect.DeepEqual(o.msg.Headers, deep()) {
+			t.errorf("message %s: the caller's headers are now %v, were %v", o.id(), o.msg.Headers, deep())
 		}
 		if string(o.msg.Body) != o.id() {
 			t.errorf("message %s: the caller's body is now %q", o.id(), o.msg.Body)
@@ -120,27 +117,6 @@ func untouched(t *trial) {
 		if string(a.Body) != o.id() || string(bytes) != "kept" || len(array) != 1 {
 			t.errorf("message %s: what the caller wrote to its memory after Publish arrived: body %q, headers %v", o.id(), a.Body, a.Headers)
 		}
-	}
-}
-
-func deepCopy(v any) any {
-	switch v := v.(type) {
-	case amqp091.Table:
-		c := make(amqp091.Table, len(v))
-		for name, value := range v {
-			c[name] = deepCopy(value)
-		}
-		return c
-	case []any:
-		c := make([]any, len(v))
-		for i, value := range v {
-			c[i] = deepCopy(value)
-		}
-		return c
-	case []byte:
-		return append([]byte{}, v...)
-	default:
-		return v
 	}
 }
 
