@@ -1,23 +1,5 @@
 // Package conformance tests a [delayer.Delayer] against its contract. It is one suite for all
-// backends, and for your own:
-//
-//	func TestConformance(t *testing.T) {
-//		worlds, err := rabbitworld.Open(ctx, rabbitworld.Config{
-//			URL:        url,
-//			Unroutable: "mine.unroutable", // the queue where your backend keeps unroutable messages
-//			Cut:        func(ctx context.Context) error { … },
-//			Suspend:    func(ctx context.Context, queue string) (resume func(context.Context) error, err error) { … },
-//			OwnExchange: "mine.delivery",  // or none, if it cannot do without one
-//			Restart:    func(ctx context.Context) error { … },
-//		})
-//		…
-//		defer worlds.Close()
-//		conformance.Run(t, conformance.Harness{
-//			Open:  func(ctx context.Context) (delayer.Delayer, error) { return mine.Open(ctx, url) },
-//			World: worlds.World,
-//			User:  "guest",
-//		})
-//	}
+// backends, and for your own: call [Run] in a test, with a [World] of package rabbitworld.
 //
 // # What is tested
 //

@@ -17,19 +17,10 @@
 //
 // # Options
 //
-// What becomes of each field of go-rabbitmq's PublishOptions:
-//
-//   - Exchange is the destination. Without it the routing keys are names of queues.
-//   - ContentType, ContentEncoding, CorrelationID, ReplyTo, MessageID, Timestamp, Type, UserID and
-//     AppID arrive unchanged.
-//   - Headers arrive unchanged, except x-delay (see below). Tables may be nested, of go-rabbitmq's
-//     type or of amqp091's.
-//   - Priority: up to [delayer.Limits].MaxPriority.
-//   - DeliveryMode: without one a message is persistent. go-rabbitmq makes it transient.
-//   - Expiration is refused by the Delayer: it would run while the message waits.
-//   - Mandatory is refused: no return would reach a handler of NotifyReturn. A message that cannot
-//     be routed is always an error, [delayer.ErrUnroutable].
-//   - Immediate is refused: RabbitMQ does not implement it.
+// The options of go-rabbitmq arrive as the properties that they are, and Headers also with tables in
+// tables. Without a DeliveryMode a message is persistent, where go-rabbitmq makes it transient.
+// Expiration, Mandatory and Immediate are refused, and a Priority above [delayer.Limits].MaxPriority.
+// docs/adapters.md says why.
 //
 // # Leaving the x-delayed-message plugin
 //

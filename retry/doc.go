@@ -47,17 +47,11 @@
 //
 // # Limits
 //
-// [Open] and [Consume] check the policy against [delayer.Limits]. An interval that the backend
-// cannot do is an error.
-//
-// A message must be acknowledged within the broker's consumer timeout, 30 minutes by default;
-// classic queues have none from RabbitMQ 4.3 on. After it the broker ends the consumer and delivers
-// its messages again while their handlers may still run. [Config].ConsumerTimeout says what follows
-// for the prefetch. [Config].HandlerTimeout ends a handler's ctx; a handler that ignores its ctx is
-// not stopped.
+// A message must be acknowledged within the broker's consumer timeout: [Config].ConsumerTimeout says
+// what follows for the prefetch. [Config].HandlerTimeout ends a handler's ctx; a handler that ignores
+// its ctx is not stopped.
 //
 // From RabbitMQ 4.0 on, a quorum queue drops or dead-letters a message after 20 deliveries by
 // default. Retries do not count: they are new messages. Messages that are given back count up to
-// 4.2, also those of workers that were killed. Give the queue a dead-letter exchange, or an
-// x-delivery-limit that suits it.
+// 4.2, also those of workers that were killed: give the queue a dead-letter exchange.
 package retry

@@ -1,7 +1,7 @@
 // Package rabbitworld is the [conformance.World] of a real RabbitMQ at an AMQP URL.
 //
 // It uses only AMQP, so it cannot cut connections or restart the broker by itself. Pass functions
-// that can in [Config]. Without them, the suite skips the cases that need them, with a reason.
+// that can in [Config].
 package rabbitworld
 
 import (
@@ -18,35 +18,35 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// Config describes the broker and how to disturb it.
+// Config describes the broker and how to disturb it. Without one of the fields below URL, the cases
+// that need it are skipped. Functions may return [conformance.Unable].
 type Config struct {
 	// URL is the broker's AMQP URL. Its user needs the permissions to configure, write and read
 	// everything.
 	URL string
 
 	// Unroutable is the queue in which the Delayers under test keep unroutable messages. The suite
-	// empties it. Without it, the cases that look at such messages are skipped.
+	// empties it.
 	Unroutable string
 
 	// Cut closes all connections of the Delayers under test, and perhaps others, from the broker's
-	// side. If it is nil, the cases that need it are skipped.
+	// side.
 	Cut func(ctx context.Context) error
 
 	// Suspend makes a quorum queue neither confirm nor deliver until resume is called, once: see
-	// [conformance.World].DeclareStuckQueue. If it is nil, the cases that need it are skipped.
+	// [conformance.World].DeclareStuckQueue.
 	Suspend func(ctx context.Context, queue string) (resume func(ctx context.Context) error, err error)
 
 	// OwnExchange is an exchange that the Delayers under test declare, and through which messages
 	// for exchanges pass once they are due. The suite deletes it while messages wait, and expects
-	// them all. Without it, the cases that need it are skipped.
+	// them all.
 	OwnExchange string
 
-	// Restart stops the broker, starts it again, and returns once it answers. If it is nil, the
-	// cases that need it are skipped. Like Cut it may return [conformance.Unable].
+	// Restart stops the broker, starts it again, and returns once it answers.
 	Restart func(ctx context.Context) error
 
 	// Clock is the broker's, if it can be put forward: see [conformance.Clock]. Connections need
-	// the heartbeat 0 then, at both ends. If it is nil, the cases that need it are skipped.
+	// the heartbeat 0 then, at both ends.
 	Clock conformance.Clock
 }
 

@@ -1,12 +1,6 @@
 // Package pgstore keeps the marks of package once in PostgreSQL. A handler gets the transaction
 // that also holds the mark: both commit, or neither.
 //
-//	err := pgstore.Migrate(ctx, pool)
-//	store, err := pgstore.New(pool, pgstore.Config{Scope: "billing"})
-//	handle := once.Handler(store, func(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
-//		…
-//	})
-//
 // A duplicate that comes while the first is being handled waits for that transaction, on a
 // connection of its own: give the pool a connection for each concurrent handler. Every ten seconds
 // [Store.Do] also removes up to 5,000 marks older than [Config].Age, or as many at each call while
