@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -45,7 +44,6 @@ type connState struct {
 	conn    *amqp091.Connection // nil while there is none
 	wire    *wire               // its socket
 	lastErr error               // why there is none
-	refused bool                // the broker was reached and refused: to try again soon will not help
 	blocked bool                // a memory or disk alarm of the broker blocks publishing
 }
 
@@ -154,7 +152,7 @@ func (c *Conn) watch(up connState) error {
 func (c *Conn) redial() connState {
 	pause := pace.Backoff{First: firstPause, Longest: longestPause}
 	first := c.where() + 1
-	for silent := false; pace.Sleep(c.ctx, pause.Failed()) == nil; {
+	for pace.Sleep(c.ctx, pause.Failed()) == nil {
 		up, err := c.dial(c.ctx, first)
 		if err == nil {
 			return up
@@ -162,13 +160,7 @@ func (c *Conn) redial() connState {
 		if c.ctx.Err() != nil {
 			break
 		}
-		// RabbitMQ closes the socket without a word where the password is wrong, and so does
-		// whatever else ends a handshake then: one silence is no answer. A virtual host RabbitMQ
-		// refuses in words.
-		was := silent
-		silent = errors.Is(err, amqp091.ErrCredentials)
-		refused := permanent(err) && (was || !silent) && !errors.Is(err, amqp091.ErrVhost)
-		c.set(connState{lastErr: err, refused: refused})
+		c.set(connState{lastErr: err})
 		c.warnings.Warn(c.log, "still no connection", "broker", endpoints(c.all), "error", plain(err))
 	}
 	return connState{}
@@ -206,7 +198,7 @@ func (c *Conn) now() (connState, <-chan struct{}) {
 }
 
 // Channel opens a channel on the connection, waiting for a lost one to come back until ctx ends. It
-// does not wait where the broker refuses the credentials, or one channel more.
+// does not wait where the broker refuses one channel more.
 func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
 	ch, _, err := c.channel(ctx)
 	return ch, err
@@ -224,9 +216,6 @@ func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
 			if !state.conn.IsClosed() || isLimited(err) {
 				return nil, nil, c.fail("open channel", err)
 			}
-			state.lastErr = err
-		} else if state.refused {
-			return nil, nil, c.fail("connect", state.lastErr)
 		}
 		select {
 		case <-changed:

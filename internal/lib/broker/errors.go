@@ -109,7 +109,7 @@ func refusal(err error) (hint string, kind error) {
 	return "", nil
 }
 
-// permanent reports whether the broker was reached and refused. Trying again soon will not help.
+// permanent reports whether the broker was reached and refused.
 func permanent(err error) bool {
 	_, kind := classify(err)
 	return errors.Is(kind, delayer.ErrAccess)
