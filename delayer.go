@@ -13,7 +13,9 @@ import (
 // Publish waits for its own confirm, so many goroutines are also how to publish fast.
 type Delayer interface {
 	// Publish routes msg to exchange with the routing key once delay has passed. With the exchange
-	// "", key is the name of a queue. A delay of 0 publishes at once, with the same guarantees.
+	// "", key is the name of a queue. A delay of 0 publishes at once, with the same guarantees. For a
+	// message that is to arrive at a time, or at once if that has passed, it is
+	// max(0, time.Until(at)).
 	//
 	// It returns nil only once the broker has confirmed the message where it waits. Any other
 	// outcome is an *[Error]; [SafeToRetry] tells whether publishing again could deliver the

@@ -1,7 +1,6 @@
 package delayer
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -40,15 +39,12 @@ type Envelope struct {
 	Exchange string
 }
 
-// ErrNoHeader means that a message has no [Header]: no Delayer has published it.
-var ErrNoHeader = errors.New("missing")
-
-// ParseHeader reads [Header] from the headers of a delivery. The error matches [ErrNoHeader] if
+// ParseHeader reads [Header] from the headers of a delivery. The error matches [ErrNotFound] if
 // there is none, and [ErrInvalid] if its value is not what a Delayer writes.
 func ParseHeader(headers amqp091.Table) (Envelope, error) {
 	value, there := headers[Header]
 	if !there {
-		return Envelope{}, headerError(ErrNoHeader, nil, "no Delayer has published the message")
+		return Envelope{}, headerError(ErrNotFound, nil, "no Delayer has published the message")
 	}
 	text, ok := value.(string)
 	if !ok {
@@ -85,11 +81,6 @@ func parseEnvelope(s string) (e Envelope, ok bool) {
 		ID: id, Due: time.UnixMilli(dueMillis), Delay: time.Duration(delayMillis) * time.Millisecond, Exchange: exchange,
 	}, true
 }
-
-// Late returns how long after Due a moment is, such as time.Now() in a consumer. It compares the
-// publisher's clock with the caller's: it is wrong by what they differ, and negative where the
-// caller's is behind by more than the message was late.
-func (e Envelope) Late(at time.Time) time.Duration { return at.Sub(e.Due) }
 
 // String returns the value of [Header].
 func (e Envelope) String() string {

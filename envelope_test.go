@@ -29,10 +29,10 @@ func TestParseHeader_RoundTrip(t *testing.T) {
 func TestParseHeader_None(t *testing.T) {
 	for _, headers := range []amqp091.Table{nil, {}, {"x-death": []any{}}} {
 		e, err := delayer.ParseHeader(headers)
-		require.ErrorIs(t, err, delayer.ErrNoHeader)
+		require.ErrorIs(t, err, delayer.ErrNotFound)
 		require.NotErrorIs(t, err, delayer.ErrInvalid)
 		require.Zero(t, e)
-		require.EqualError(t, err, "delayer: parse header x-delayer: missing (no Delayer has published the message)")
+		require.EqualError(t, err, "delayer: parse header x-delayer: not found (no Delayer has published the message)")
 	}
 }
 
@@ -43,16 +43,10 @@ func TestParseHeader_Garbled(t *testing.T) {
 	} {
 		e, err := delayer.ParseHeader(header(value))
 		require.ErrorIs(t, err, delayer.ErrInvalid, "%v", value)
-		require.NotErrorIs(t, err, delayer.ErrNoHeader)
+		require.NotErrorIs(t, err, delayer.ErrNotFound)
 		require.Zero(t, e)
 		require.Less(t, len(err.Error()), 300, "an error must not repeat a large input")
 	}
-}
-
-func TestEnvelope_Late(t *testing.T) {
-	e := delayer.Envelope{Due: time.UnixMilli(5000)}
-	require.Equal(t, 2*time.Second, e.Late(time.UnixMilli(7000)))
-	require.Equal(t, -time.Second, e.Late(time.UnixMilli(4000)), "the consumer's clock is behind")
 }
 
 func FuzzParseHeader(f *testing.F) {

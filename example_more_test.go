@@ -20,14 +20,14 @@ func ExampleParseHeader() {
 	}
 	envelope, err := delayer.ParseHeader(delivery.Headers)
 	switch {
-	case errors.Is(err, delayer.ErrNoHeader):
+	case errors.Is(err, delayer.ErrNotFound):
 		fmt.Println("published without a Delayer")
 	case err != nil:
 		log.Fatal(err)
 	default:
 		fmt.Printf("message %s to exchange %s with key %s waited for %v\n", envelope.ID, envelope.Exchange, delivery.RoutingKey, envelope.Delay)
 		fmt.Println("due", envelope.Due.UTC().Format(time.RFC3339))
-		fmt.Println("late by", envelope.Late(time.UnixMilli(1795234405800))) // time.Now() in a consumer
+		fmt.Println("late by", time.UnixMilli(1795234405800).Sub(envelope.Due)) // time.Since(envelope.Due) in a consumer
 	}
 	// Output:
 	// message MFRGGZDFMY1 to exchange orders with key order.expired waited for 30m0s
@@ -39,9 +39,9 @@ func ExampleParseHeader() {
 var d delayer.Delayer = printer{}
 
 // A reminder at nine in the morning. That of a day that has passed is published at once.
-func ExamplePublishAt() {
+func ExampleDelayer_atATime() {
 	nine := time.Date(2020, time.January, 31, 9, 0, 0, 0, time.UTC)
-	err := delayer.PublishAt(context.Background(), d, "", "reminders", nine, amqp091.Publishing{Body: []byte("good morning")})
+	err := d.Publish(context.Background(), "", "reminders", max(0, time.Until(nine)), amqp091.Publishing{Body: []byte("good morning")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package delayer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -69,8 +70,12 @@ func (m *Message) CheckBatch() error {
 	if m.ID == "" && m.Due.IsZero() {
 		return nil
 	}
+	object := fmt.Sprintf("to queue %.300q", m.Key)
+	if m.Exchange != "" {
+		object = fmt.Sprintf("to exchange %.300q with key %.300q", m.Exchange, m.Key)
+	}
 	return &Error{
-		Op: "publish", Object: destination(m.Exchange, m.Key), Kind: ErrInvalid, Cause: errors.New("a message of a batch has no ID and no Due"),
-		Hint: "use Schedule",
+		Op: "publish", Object: object, Kind: ErrInvalid,
+		Cause: errors.New("a message of a batch has no ID and no Due"), Hint: "use Schedule",
 	}
 }

@@ -60,7 +60,7 @@ func dueHeader(t *trial) {
 			if e.Exchange != o.exchange || a.RoutingKey != o.key {
 				t.errorf("message %s: destination %q with key %q, want %q with key %q", o.id(), e.Exchange, a.RoutingKey, o.exchange, o.key)
 			}
-			if late := e.Late(a.At); late < -time.Millisecond || late > a.At.Sub(o.before) {
+			if late := a.At.Sub(e.Due); late < -time.Millisecond || late > a.At.Sub(o.before) {
 				t.errorf("message %s: late by %v when it arrived %v after Publish", o.id(), late, a.At.Sub(o.before))
 			}
 		}

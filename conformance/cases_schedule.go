@@ -380,7 +380,7 @@ func identified(s *schedule) {
 	for _, a := range s.in.all() {
 		e, err := delayer.ParseHeader(a.Headers)
 		id, scheduled := want[a.MessageId]
-		if late := e.Late(due); scheduled && (err != nil || e.ID != id || late > 0 || late <= -time.Millisecond) {
+		if late := due.Sub(e.Due); scheduled && (err != nil || e.ID != id || late > 0 || late <= -time.Millisecond) {
 			s.errorf("message %s: its header is %q, want the id %q and the due time %v (%v)", a.MessageId, e, id, due, err)
 		}
 	}

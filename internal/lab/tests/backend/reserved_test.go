@@ -28,9 +28,6 @@ var entries = map[string]func(t *testing.T, d delayer.Delayer, m delayer.Message
 		_, err := d.Schedule(within(t), m)
 		return err
 	},
-	"PublishAt": func(t *testing.T, d delayer.Delayer, m delayer.Message) error {
-		return delayer.PublishAt(within(t), d, m.Exchange, m.Key, time.Now().Add(m.Delay), m.Publishing)
-	},
 }
 
 // TestPublish_ReservedNames: no entry of any backend takes a message for an exchange or a queue of
