@@ -1,9 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -30,33 +30,15 @@ func (r *Returns) Open(ctx context.Context) error {
 	if r.from.in != nil && !r.from.ch.IsClosed() {
 		return nil
 	}
-	from := r.from
-	var mu sync.Mutex
-	var next returning // what the job has opened, unless its caller has left first
-	left := false
-	err := r.Control.Do(ctx, func(*amqp091.Channel) error {
-		from.close()
-		opened, err := r.consume(ctx)
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if left {
-			opened.close()
-			return nil
-		}
-		next = opened
-		return nil
+	was := r.from
+	next, err := Ask(ctx, r.Control, func(*amqp091.Channel) (returning, error) {
+		was.close()
+		return r.consume(ctx)
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	left = true
-	if next.in == nil {
-		return err
+	if err == nil {
+		r.from = next
 	}
-	r.from = next // also if ctx has ended
-	return nil
+	return err
 }
 
 // consume declares the queue, which the broker deletes with its consumer.
@@ -65,7 +47,7 @@ func (r *Returns) consume(ctx context.Context) (from returning, err error) {
 		return from, err
 	}
 	defer func() {
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil { // whose end the caller does not survive
 			from.close()
 		}
 	}()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -35,35 +34,27 @@ func untypedTable(values map[string]any) (amqp091.Table, error) {
 	return table, nil
 }
 
-func untypedField(value any) (any, error) {
+func untypedField(value any) (_ any, err error) {
 	switch v := value.(type) {
 	case json.Number:
-		return number(v.String())
+		var number any
+		if strings.ContainsAny(v.String(), ".eE") {
+			number, err = v.Float64()
+		} else {
+			number, err = v.Int64()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%.40s does not fit into 64 bits", v)
+		}
+		return number, nil
 	case map[string]any:
 		return untypedTable(v)
 	case []any:
-		for i, item := range v {
-			field, err := untypedField(item)
-			if err != nil {
+		for i := range v {
+			if v[i], err = untypedField(v[i]); err != nil {
 				return nil, err
 			}
-			v[i] = field
 		}
 	}
 	return value, nil // text, bool, nil or the list
-}
-
-func number(text string) (any, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%.40s does not fit into 64 bits", text)
-		}
-		return n, nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%.40s does not fit into a double", text)
-	}
-	return f, nil
 }

@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`{"n": 9223372036854775808}`: `"n": 9223372036854775808 does not fit into 64 bits`,
-		`{"a": {"b": [1, -1e999]}}`:  `"a": "b": -1e999 does not fit into a double`,
+		`{"a": {"b": [1, -1e999]}}`:  `"a": "b": -1e999 does not fit into 64 bits`,
 		`[]`:                         `it is not a JSON object`,
 		`{"a": `:                     `it is not a JSON object`,
 	} {
