@@ -174,10 +174,6 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 	// A message for a tier's queue would expire there, and its delivery key would lead it there
 	// again.
 	s.Reserved = append(s.Reserved, cfg.Prefix)
-	s.RefusedHint = func(delay time.Duration) string {
-		return fmt.Sprintf("queue %q refuses messages: is it full (max_length: %d), or without a majority of its replicas? "+
-			"Publish again later, or spread the delays over more tiers", b.names.queue(b.tiers.Waits[b.tiers.Plan(nil, delay)[0]]), b.maxLength)
-	}
 	return b, s, b.check(cfg)
 }
 

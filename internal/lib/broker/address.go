@@ -125,9 +125,6 @@ func parseURL(raw string) (amqp091.URI, error) {
 			return uri, badURL(fmt.Sprintf("auth_mechanism %.20q is not known", mechanism), "write external, to log in by certificate, or leave it out")
 		}
 	}
-	if strings.HasSuffix(raw, ",") {
-		return uri, badURL("nothing after a comma", "percent-encode a comma that belongs to the vhost; "+form)
-	}
 	if strings.Contains(uri.Host, ",") {
 		return uri, badURL("several hosts in one address", "write each address in full: amqp://user:password@first/vhost,amqp://user:password@second/vhost")
 	}

@@ -30,7 +30,6 @@ func TestParseURLs(t *testing.T) {
 		"amqp://a:p@one/,amqp://b:p@two/":    "list the nodes of one cluster",
 		"amqp://u:hunter2@one:5672,two:5672": "write each address in full",
 		"amqp://u:hunter2@one/,http://two/":  `scheme "http" is not AMQP`,
-		"amqp://u:hunter2@one/,":             "nothing after a comma",
 		"amqp://u:hun%ter2@one/":             "percent-encode reserved characters",
 		"amqp://u:hunter2@one:port/":         "malformed",
 		"amqps://one/?auth_mechanism=magic":  `auth_mechanism "magic" is not known`,

@@ -35,12 +35,12 @@ type Conn struct {
 	opened chan *amqp091.Channel // by Dial, and not used yet
 
 	mu      sync.Mutex
-	at      int // index into all: the current address, or the last one
 	state   connState
 	changed chan struct{} // closed and replaced when the state changes
 }
 
 type connState struct {
+	at      int                 // index into all: the current address, or the last one
 	conn    *amqp091.Connection // nil while there is none
 	wire    *wire               // its socket
 	lastErr error               // why there is none
@@ -108,9 +108,9 @@ func (c *Conn) keep(up connState) {
 		if lost == nil {
 			return
 		}
-		c.set(connState{lastErr: lost})
+		c.set(connState{at: up.at, lastErr: lost})
 		c.log.Warn("connection lost", "broker", c.Endpoint(), "error", plain(lost))
-		if up = c.redial(); up.conn == nil {
+		if up = c.redial(up.at); up.conn == nil {
 			return
 		}
 		c.log.Info("connected again", "broker", c.Endpoint())
@@ -149,18 +149,17 @@ func (c *Conn) watch(up connState) error {
 
 // redial tries until it has a connection, or returns none when Close was called. It begins with the
 // address after the one that was lost.
-func (c *Conn) redial() connState {
+func (c *Conn) redial(lost int) connState {
 	pause := pace.Backoff{First: firstPause, Longest: longestPause}
-	first := c.where() + 1
 	for pace.Sleep(c.ctx, pause.Failed()) == nil {
-		up, err := c.dial(c.ctx, first)
+		up, err := c.dial(c.ctx, lost+1)
 		if err == nil {
 			return up
 		}
 		if c.ctx.Err() != nil {
 			break
 		}
-		c.set(connState{lastErr: err})
+		c.set(connState{at: lost, lastErr: err})
 		c.warnings.Warn(c.log, "still no connection", "broker", endpoints(c.all), "error", plain(err))
 	}
 	return connState{}
@@ -260,13 +259,9 @@ func (c *Conn) fail(op string, err error) error {
 func (c *Conn) User() string { return c.all[0].uri.Username }
 
 // Endpoint is the address, without credentials, where we are connected or were last.
-func (c *Conn) Endpoint() string { return c.all[c.where()].String() }
-
-// where is the index of the current address.
-func (c *Conn) where() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
+func (c *Conn) Endpoint() string {
+	state, _ := c.now()
+	return c.all[state.at].String()
 }
 
 // Server returns the negotiated frame size in bytes and the broker's product and version. While

@@ -53,7 +53,9 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	if err != nil {
 		return err
 	}
-	defer EndConsuming(ch, c.Queue, consumerTag)
+	// Closing the channel gives back what is not acknowledged. Where a quorum queue has no majority the
+	// channel closes when the broker gives up, or with its connection.
+	defer end(ch, func() error { return Settle(ch, c.Queue, consumerTag) })
 	const wholeChannel, noSize = false, 0
 	if err := ch.Qos(c.Prefetch, noSize, wholeChannel); err != nil {
 		return err
@@ -85,13 +87,7 @@ const consumerTag = "delayer"
 // endTimeout is how long the end of a consumer may take.
 const endTimeout = 5 * time.Second
 
-// EndConsuming closes a consumer's channel, which gives back what is not acknowledged. Where a
-// quorum queue has no majority the channel closes when the broker gives up, or with its connection.
-func EndConsuming(ch *amqp091.Channel, queue, tag string) {
-	end(ch, func() error { return Settle(ch, queue, tag) })
-}
-
-// EndActive is EndConsuming for a queue with a single active consumer. Nothing is cancelled before
+// EndActive ends the consumer of a queue with a single active one. Nothing is cancelled before
 // the channel closes: the next consumer would be active before it gets what is given back. What is
 // stored behind the acknowledgements is another consumer of the channel, which waits, and ends with
 // it. Two are needed. The queue may get another leader meanwhile, which has not got all of them. To

@@ -32,12 +32,10 @@ func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
 		at := (first + i) % len(c.all)
 		up, err := dial(ctx, c.all[at], c.opts, attemptDeadline(ctx, len(c.all)-i))
 		if err == nil {
-			c.mu.Lock()
-			c.at = at
-			c.mu.Unlock()
 			if failed != nil {
-				c.log.Warn("an address of the broker does not answer", "errors", failed, "instead", c.Endpoint())
+				c.log.Warn("an address of the broker does not answer", "errors", failed, "instead", c.all[at].String())
 			}
+			up.at = at
 			return up, nil
 		}
 		if ctx.Err() != nil {

@@ -170,7 +170,7 @@ func (m *Pending) lost(cause error) error {
 // for that, and so is a classic queue whose process has died.
 func (m *Pending) refused() error {
 	if m.msg.Sole {
-		return m.publisher.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full, or without a majority of its replicas?")
+		return m.publisher.fail(delayer.ErrRefused, errors.New("nack"), "is the waiting queue full (max_length), or without a majority of its replicas? Publish again later")
 	}
 	cause := &reason{text: "nack, and another queue may have stored the message", err: delayer.ErrUnknown}
 	return m.publisher.fail(delayer.ErrRefused, cause, "is a queue full, or without a majority of its replicas?")

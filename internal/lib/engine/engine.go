@@ -229,7 +229,7 @@ func (e *Engine) fail(kind, cause error) error {
 }
 
 // explain adds the destination to an error that names none. It says what to do about a message
-// without delay that no queue took, and about a delayed one that was refused.
+// without delay that no queue took.
 func (e *Engine) explain(err error, delay time.Duration, exchange, key string) error {
 	if err == nil {
 		return nil
@@ -238,11 +238,8 @@ func (e *Engine) explain(err error, delay time.Duration, exchange, key string) e
 	if !errors.As(err, &known) {
 		return err
 	}
-	switch {
-	case delay == 0 && errors.Is(err, broker.ErrReturned):
+	if delay == 0 && errors.Is(err, broker.ErrReturned) {
 		known.Hint = "bind a queue for this key"
-	case delay > 0 && errors.Is(err, delayer.ErrRefused) && e.settings.RefusedHint != nil:
-		known.Hint = e.settings.RefusedHint(delay)
 	}
 	if known.Object == "" {
 		known.Object = fmt.Sprintf("to queue %.300q", key)

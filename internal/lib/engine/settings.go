@@ -29,10 +29,6 @@ type Settings struct {
 	// destinations.
 	Reserved []string
 
-	// RefusedHint says what to do about a delayed message that the broker has refused. Nil:
-	// nothing.
-	RefusedHint func(delay time.Duration) string
-
 	management *objects.PolicyAPI // nil where there is none
 }
 
