@@ -136,6 +136,9 @@ func (l *Leader) Rests() bool {
 func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	l.out = l.out[:0]
 	if l.over {
+		if e, is := e.(Sent); is && e.Outcome == Stored {
+			l.sent(e) // so that Flush acknowledges it. Nothing else is done any more
+		}
 		return nil, now.Mono + time.Hour
 	}
 	l.now = now

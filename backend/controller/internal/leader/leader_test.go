@@ -21,6 +21,7 @@ type bench struct {
 	now    Now
 	queues map[Queue]*store
 	stuck  map[Queue]bool // these store nothing
+	late   func(Deliver)  // takes what is to be delivered, if it is not stored at once
 	known  *bundle.Counts // the last snapshot
 	told   []string       // what was done since it was asked for
 	number uint64
@@ -131,6 +132,10 @@ func (b *bench) do(e Effect) {
 		b.deliver(e.To)
 	case Deliver:
 		b.told = append(b.told, "deliver "+e.Item.ID)
+		if b.late != nil {
+			b.late(e)
+			return
+		}
 		b.step(Sent{e.Item, Stored})
 	case Keep:
 		b.told = append(b.told, fmt.Sprintf("keep %v", e.Item.Raw))
@@ -275,6 +280,23 @@ func TestLeader_Newer(t *testing.T) {
 	b := newBench(t, Config{})
 	b.step(Delivered{Queue: Log, Tag: 99, Err: fmt.Errorf("it is newer: %w", bundle.ErrNewer)})
 	require.Contains(t, b.said(), "surrender: a bundle cannot be read")
+}
+
+// TestLeader_Surrenders: what is being delivered then is acknowledged.
+func TestLeader_Surrenders(t *testing.T) {
+	b := newBench(t, Config{})
+	var flying []*Item
+	b.late = func(e Deliver) { flying = append(flying, e.Item) }
+	b.write(message("a", 2*time.Second))
+	b.run(2 * time.Second)
+	b.step(Delivered{Queue: Log, Tag: 99, Err: bundle.ErrNewer})
+	require.Contains(t, b.said(), "deliver a, surrender")
+	require.Len(t, flying, 1)
+	b.step(Sent{flying[0], Stored})
+	for _, e := range b.leader.Flush() {
+		b.do(e)
+	}
+	require.Equal(t, "ack log:a", b.said())
 }
 
 // TestLeader_Foreign: what is no bundle is kept as it came.

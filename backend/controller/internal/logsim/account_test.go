@@ -160,8 +160,13 @@ func (a *account) given(it *item) {
 			r.handed = a.w.now
 		}
 	})
+}
+
+// received notes that a leader has read a bundle, perhaps long after it was given to that. What has
+// no due time waits from now on.
+func (a *account) received(it *item) {
 	for _, rec := range it.records() {
-		if r := a.byID[rec.ID]; r != nil && rec.Kind == bundle.Message && rec.Due == 0 { // it waits from now on
+		if r := a.byID[rec.ID]; r != nil && rec.Kind == bundle.Message && rec.Due == 0 {
 			r.last = max(r.last, a.w.clock.after(rec.Left))
 			r.drift = (a.w.now - r.called) / drifts
 		}

@@ -378,6 +378,7 @@ func (p *process) receive(c *consumer, tag uint64, it *item, again bool) {
 	if p.w.Trace != nil {
 		p.trace("receive", "%s tag %d: %s", name(ch.queue.name), tag, it)
 	}
+	p.w.account.received(it)
 	d := leader.Delivered{Queue: ch.queue.name, Tag: tag, Again: again, Bundle: it.bundle, Own: it.by == incarnation{p, p.number}}
 	if it.bundle == nil {
 		d.Err, d.Raw = errForeign, it

@@ -43,6 +43,7 @@ type record struct {
 	perhapsAt time.Duration // of the latest that was asked for
 	deliverd  []delivered
 	stranger  bool // somebody took it away
+	unsettled bool // it was published when some had not noticed that the broker's clock was set
 }
 
 // A pass is a ticket for a message at one of its due times.
@@ -132,6 +133,7 @@ func (p *process) publish(r *record, ticket bool) {
 	}
 	r.p, r.at, r.called = p, incarnation{p, p.number}, w.now
 	r.notBefore, r.noticed = w.clock.passed(w.now)+r.delay, w.clock.noticed()
+	r.unsettled = w.now < w.clock.stepped
 	r.last = w.clock.after(r.delay)
 	rec := bundle.Record{ID: r.id(), To: r.destination(), Ticket: ticket, Payload: make([]byte, r.size)}
 	rec.Due, rec.Left, rec.Own = leader.Enter(now, r.delay)
@@ -199,7 +201,7 @@ func (p *process) cancel(r *record, t *pass, then func(fate)) {
 	over := p.w.setBack(t)
 	p.change(bundle.Record{Kind: bundle.Cancel, ID: r.id(), Due: t.due}, func(f fate) {
 		r.asking--
-		over = over || p.w.now < p.w.clock.stepped
+		over = over || p.w.now < p.w.clock.stepped || r.unsettled && len(r.deliverd) > 0
 		p.trace("cancel", "%s: %v", r.id(), f)
 		if f == done && !over {
 			p.w.account.cancelled(r)
@@ -227,7 +229,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 	over := p.w.setBack(t)
 	p.change(bundle.Record{Kind: bundle.Postpone, ID: r.id(), Due: t.due, Next: next}, func(f fate) {
 		r.asking--
-		over = over || p.w.now < p.w.clock.stepped
+		over = over || p.w.now < p.w.clock.stepped || r.unsettled && len(r.deliverd) > 0
 		p.trace("postpone", "%s: %v", r.id(), f)
 		if over && f == done {
 			f = unknown
@@ -246,8 +248,8 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 
 // setBack reports whether a ticket is for a due time that is over, and the broker's clock was set
 // back since. Then it is in the future again, and a change is accepted that comes to nothing. So it
-// may be if the clock was set, and who writes the change, or who decides, has not noticed that. See
-// docs/clocks.md.
+// may be if the clock was set, and who writes the change, or who decides, has not noticed that, or
+// had not when it delivered the message early. See docs/clocks.md.
 func (w *world) setBack(t *pass) bool { return w.plan.steps > 0 && w.now > t.at-leader.AcceptedBefore }
 
 // change writes a change.
