@@ -48,7 +48,7 @@ func ReadCounts(body []byte) (Counts, error) {
 	counts, rings := Counts{At: timeOf(read.At), Held: countOf(read.Held)}, leader.Default()
 	for _, t := range read.Turns {
 		const mostTurns = 1 << 34 // beyond all times, and before an overflow
-		if t.Turn.Level >= len(rings) || t.Turn.Number < 0 || t.Turn.Number > mostTurns {
+		if t.Turn.Level < 0 || t.Turn.Level >= len(rings) || t.Turn.Number < 0 || t.Turn.Number > mostTurns {
 			return Counts{}, errors.New("it tells of slots that this version does not have")
 		}
 		width := rings[t.Turn.Level].Width

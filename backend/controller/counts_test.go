@@ -24,7 +24,7 @@ func TestReadCounts(t *testing.T) {
 			of(5, hours, bundle.Count{Bundles: 4, Messages: 5, Changes: 6}),
 		},
 	}
-	got, err := ReadCounts(written.Append(nil))
+	got, err := ReadCounts(written.Bytes())
 	require.NoError(t, err)
 	early := time.UnixMilli(hours * 8 * 3600 * 1000).UTC()
 	require.Equal(t, Counts{At: noon, Held: Count{Bundles: 1, Exact: true}, Turns: []Turn{
@@ -39,7 +39,7 @@ func TestReadCounts(t *testing.T) {
 	for name, turn := range map[string]bundle.TurnCount{
 		"a level too many": of(6, 1, bundle.Count{}), "before 1970": of(0, -1, bundle.Count{}), "after all times": of(5, 1<<40, bundle.Count{}),
 	} {
-		_, err := ReadCounts((&bundle.Counts{Turns: []bundle.TurnCount{turn}}).Append(nil))
+		_, err := ReadCounts((&bundle.Counts{Turns: []bundle.TurnCount{turn}}).Bytes())
 		require.EqualError(t, err, "it tells of slots that this version does not have", name)
 	}
 	_, err = ReadCounts([]byte("Hello, world"))

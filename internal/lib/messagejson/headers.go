@@ -1,11 +1,14 @@
 package messagejson
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
@@ -78,9 +81,28 @@ func tableOf(t amqp091.Table) (map[string]field, error) {
 		if err != nil {
 			return nil, fmt.Errorf("header %q: %w", name, err)
 		}
-		table[name] = f
+		table[nameOf(name)] = f
 	}
 	return table, nil
+}
+
+// bytesName is how the name of a header begins whose bytes are not UTF-8. They follow in base64.
+const bytesName = "base64:"
+
+func nameOf(header string) string {
+	if utf8.ValidString(header) && !strings.HasPrefix(header, bytesName) {
+		return header
+	}
+	return bytesName + base64.StdEncoding.EncodeToString([]byte(header))
+}
+
+func headerOf(name string) string {
+	if text, is := strings.CutPrefix(name, bytesName); is {
+		if header, err := base64.StdEncoding.DecodeString(text); err == nil {
+			return string(header)
+		}
+	}
+	return name
 }
 
 // A written field is one whose value is not read yet.
@@ -165,7 +187,7 @@ func readTable(raw json.RawMessage) (amqp091.Table, error) {
 	}
 	table := make(amqp091.Table, len(items))
 	for name, item := range items {
-		if table[name], err = item.value(); err != nil {
+		if table[headerOf(name)], err = item.value(); err != nil {
 			return nil, fmt.Errorf("header %q: %w", name, err)
 		}
 	}

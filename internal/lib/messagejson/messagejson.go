@@ -107,8 +107,7 @@ func (p *Properties) Publishing() amqp091.Publishing {
 // Headers are a table whose values carry their type.
 type Headers amqp091.Table
 
-// MarshalJSON fails for a value that AMQP has no type for. Bytes of a name that are not UTF-8 are
-// replaced.
+// MarshalJSON fails for a value that AMQP has no type for.
 func (h Headers) MarshalJSON() ([]byte, error) {
 	table, err := tableOf(amqp091.Table(h))
 	if err != nil {

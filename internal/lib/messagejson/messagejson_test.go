@@ -16,7 +16,7 @@ func TestHeadersSurvive(t *testing.T) {
 		"far": time.Unix(1<<45, 0).UTC(), "decimal": amqp091.Decimal{Scale: 2, Value: -5}, "f32": float32(0.1), "f64": math.Pi,
 		"inf": math.Inf(-1), "i8": int8(-8), "u8": byte(8), "i16": int16(-16), "u16": uint16(16), "i32": int32(-32), "u32": uint32(32),
 		"i64": int64(math.MaxInt64), "list": []any{int64(1), "two", []any{}}, "table": amqp091.Table{"deep": amqp091.Table{"n": nil}},
-		"": "no name",
+		"": "no name", "latin \xe9": "no UTF-8", "base64:": "as such a name", "base64:AA==": "as another",
 	}
 	raw, err := json.Marshal(Headers(headers))
 	require.NoError(t, err)

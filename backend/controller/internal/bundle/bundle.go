@@ -14,6 +14,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,13 +31,14 @@ const (
 	// it is written.
 	LoneSize = 16 << 10
 
-	magic, aBundle, areCounts = 0xd7, 'B', 'C'
-	version                   = 1
-	checksumSize              = 4
-	maxWriter                 = 64
+	version      = 1
+	checksumSize = 4
+	maxWriter    = 64
 	// overhead is the size of a bundle without records, at most.
 	overhead = 4 + 1 + maxWriter + 1 + 4*binary.MaxVarintLen64 + checksumSize
 )
+
+var magic = []byte{0xd7, 'B'}
 
 // ContentType is that of an AMQP message whose body is a bundle.
 const ContentType = "application/x-delayer-bundle"
@@ -59,12 +61,8 @@ type Bundle struct {
 
 // Why bytes are no bundle.
 var (
-	ErrForeign  = errors.New("it does not begin as a bundle does")
-	ErrCut      = errors.New("it is cut short, or too long")
-	ErrChecksum = errors.New("its checksum is wrong")
-	ErrRecord   = errors.New("it has an impossible record")
-	ErrOrder    = errors.New("its records are not sorted by their due times")
-	ErrSize     = errors.New("it is too large")
+	ErrForeign = errors.New("it is not of a Delayer")
+	ErrDamaged = errors.New("it is damaged: its checksum is wrong, or it has what no Delayer writes")
 	// ErrNewer is for a bundle of a later version, which must be left for who can read it.
 	ErrNewer = errors.New("it was written by a later version of Delayer")
 )
@@ -74,7 +72,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Append appends the bytes of a bundle to a buffer.
 func (b *Bundle) Append(to []byte) []byte {
 	begin := len(to)
-	to = append(to, magic, aBundle, version, flag(b.InSlot))
+	to = append(append(to, magic...), version, flag(b.InSlot))
 	to = appendText(to, b.Writer)
 	to = binary.AppendUvarint(to, b.Number)
 	if b.InSlot {
@@ -87,66 +85,45 @@ func (b *Bundle) Append(to []byte) []byte {
 		to = b.Records[i].append(to, last, b.InSlot)
 		last = b.Records[i].Due
 	}
-	return seal(to, begin)
-}
-
-// seal appends the checksum of all that was appended since begin.
-func seal(to []byte, begin int) []byte {
 	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
 }
 
 // Fits reports whether a record of so many bytes may follow others of so many in a bundle.
 func Fits(others, size int) bool { return others == 0 || others+size+overhead <= MaxSize }
 
-// open checks the magic bytes, the version and the checksum, and reads what is between.
-func open(from []byte, kind byte) (reader, error) {
-	end := len(from) - checksumSize
-	switch {
-	case len(from) < 2 || from[0] != magic || from[1] != kind:
-		return reader{}, ErrForeign
-	case end < 3:
-		return reader{}, ErrCut
-	case crc32.Checksum(from[:end], castagnoli) != binary.BigEndian.Uint32(from[end:]):
-		return reader{}, ErrChecksum
-	case from[2] > version:
-		return reader{}, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], version)
-	case from[2] != version:
-		return reader{}, ErrForeign
-	}
-	return reader{left: from[3:end]}, nil
-}
-
 // Read reads the bytes of a bundle. What the records hold shares these bytes. An error is one of
 // those above.
 func Read(from []byte) (*Bundle, error) {
-	r, err := open(from, aBundle)
-	if err != nil {
-		return nil, err
+	end := len(from) - checksumSize
+	switch {
+	case !bytes.HasPrefix(from, magic):
+		return nil, ErrForeign
+	case end < 3 || crc32.Checksum(from[:end], castagnoli) != binary.BigEndian.Uint32(from[end:]):
+		return nil, ErrDamaged
+	case from[2] > version:
+		return nil, fmt.Errorf("%w: its version is %d, and this one reads %d", ErrNewer, from[2], version)
+	case from[2] != version:
+		return nil, ErrForeign
 	}
+	r := reader{left: from[3:end]}
 	b := &Bundle{InSlot: r.flag(), Writer: r.text(maxWriter), Number: r.uvarint()}
 	if b.InSlot {
 		b.Turn = Turn{int(r.byte()), r.varint()}
 	}
 	count := r.uvarint()
-	switch {
-	case count > 1 && len(from) > MaxSize:
-		return nil, ErrSize
-	case count == 0 || count > uint64(len(r.left)/minRecord):
-		return nil, ErrCut
+	if count == 0 || count > uint64(len(r.left)/minRecord) || count > 1 && len(from) > MaxSize {
+		return nil, ErrDamaged
 	}
 	b.Records = make([]Record, count)
 	var last brokertime.Due
 	for i := range b.Records {
-		if !b.Records[i].read(&r, last, b.InSlot) {
-			return nil, ErrRecord
-		}
-		if b.InSlot && b.Records[i].Due < last {
-			return nil, ErrOrder
+		if !b.Records[i].read(&r, last, b.InSlot) || b.InSlot && b.Records[i].Due < last {
+			return nil, ErrDamaged
 		}
 		last = b.Records[i].Due
 	}
 	if len(r.left) > 0 {
-		return nil, ErrCut
+		return nil, ErrDamaged
 	}
 	return b, nil
 }
@@ -175,18 +152,11 @@ func (r *reader) byte() byte {
 	return 0
 }
 
-func (r *reader) uvarint() uint64 {
-	value, size := binary.Uvarint(r.left)
-	if size <= 0 {
-		r.left = nil
-		return 0
-	}
-	r.left = r.left[size:]
-	return value
-}
+func (r *reader) uvarint() uint64 { return number(r, binary.Uvarint) }
+func (r *reader) varint() int64   { return number(r, binary.Varint) }
 
-func (r *reader) varint() int64 {
-	value, size := binary.Varint(r.left)
+func number[T int64 | uint64](r *reader, read func([]byte) (T, int)) T {
+	value, size := read(r.left)
 	if size <= 0 {
 		r.left = nil
 		return 0

@@ -1,31 +1,20 @@
 package bundle
 
 import (
-	"cmp"
-	"encoding/binary"
-	"errors"
+	"encoding/json"
+	"fmt"
 
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
 
-// Counts tell how much waits. The leader writes them to a queue that keeps the last message: within
-// a second of a change, and once a minute at rest. A new leader begins with them, and whoever looks
-// at what waits reads them.
-//
-//	magic     2 bytes
-//	version   1 byte
-//	tenure    length and bytes
-//	at        varint
-//	held      a count
-//	count     uvarint, of turns
-//	turns     each a level, 1 byte, a number, varint, and a count
-//	progress  of bundles: writer, number, records, and the bits, with their length
-//	checksum  4 bytes, CRC-32C of all before it
+// Counts tell how much waits. The leader writes them, as JSON, to a queue that keeps the last
+// message: within a second of a change, and once a minute at rest. A new leader begins with them,
+// and whoever looks at what waits reads them.
 type Counts struct {
 	Tenure string         // that wrote them
 	At     brokertime.Due // when they were right; 0: the broker's time was not known
 	Held   Count          // in no slot: the bundles of the log that have been read, and are not acknowledged
-	Turns  []TurnCount    // in order, by level and number; those without bundles are left out
+	Turns  []TurnCount    // by level; those without bundles are left out
 
 	Progress []Progress // of bundles that are in hand
 }
@@ -47,101 +36,47 @@ type Count struct {
 	First, Last brokertime.Due // the due times of the first and of the last message; 0: not known, or none
 }
 
-const (
-	// CountsType is the content type of an AMQP message whose body is [Counts].
-	CountsType = "application/x-delayer-counts"
+// maxCount is beyond what any broker holds, and sums do not overflow.
+const maxCount = 1 << 40
 
-	// maxCount is beyond what any broker holds, and sums do not overflow.
-	maxCount = 1 << 40
-)
-
-// ErrCounts says that bytes hold counts that nothing can have.
-var ErrCounts = errors.New("it has impossible counts")
-
-// Compare orders turns.
-func (t Turn) Compare(other Turn) int {
-	return cmp.Or(cmp.Compare(t.Level, other.Level), cmp.Compare(t.Number, other.Number))
-}
-
-// Append appends the bytes of counts to a buffer. Of much progress it leaves some out: what is told
-// fits into one message.
-func (c *Counts) Append(to []byte) []byte {
-	begin := len(to)
-	to = append(to, magic, areCounts, version)
-	to = appendText(to, c.Tenure)
-	to = binary.AppendVarint(to, int64(c.At))
-	to = c.Held.append(to)
-	to = binary.AppendUvarint(to, uint64(len(c.Turns)))
-	for _, t := range c.Turns {
-		to = append(to, byte(t.Turn.Level))
-		to = binary.AppendVarint(to, t.Turn.Number)
-		to = t.append(to)
-	}
-	for _, p := range c.Progress {
-		if len(to)-begin > MaxSize/2 {
+// Bytes are those of the message. Of much progress it leaves some out: what is told fits into one.
+func (c *Counts) Bytes() []byte {
+	told, size := *c, 0
+	for i, p := range c.Progress {
+		const names = 80
+		if size += names + len(p.Writer) + len(p.Done)*4/3; size > MaxSize*3/4 {
+			told.Progress = c.Progress[:i]
 			break
 		}
-		to = appendText(to, p.Writer)
-		to = binary.AppendUvarint(to, p.Number)
-		to = binary.AppendUvarint(to, uint64(p.Records))
-		to = appendText(to, p.Done)
 	}
-	return seal(to, begin)
+	text, _ := json.Marshal(told) // never fails
+	return text
 }
 
-func (c *Count) append(to []byte) []byte {
-	to = append(to, flag(c.Exact))
-	for _, n := range [...]int{c.Bundles, c.Messages, c.Changes} {
-		to = binary.AppendUvarint(to, uint64(n))
-	}
-	to = binary.AppendVarint(to, int64(c.First))
-	return binary.AppendVarint(to, int64(c.Last-c.First))
-}
-
-// ReadCounts reads the bytes of counts.
+// ReadCounts reads such bytes. It fails for what no leader writes.
 func ReadCounts(from []byte) (*Counts, error) {
-	if len(from) > MaxSize {
-		return nil, ErrCut
+	c := &Counts{}
+	if err := json.Unmarshal(from, c); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	r, err := open(from, areCounts)
-	if err != nil {
-		return nil, err
+	possible := c.Held.possible() && (c.At == 0 || c.At.Valid())
+	for i := range c.Turns {
+		possible = possible && c.Turns[i].possible()
 	}
-	c := &Counts{Tenure: r.text(maxWriter), At: brokertime.Due(r.varint())}
-	if !c.Held.read(&r) || c.At != 0 && !c.At.Valid() {
-		return nil, ErrCounts
-	}
-	for range r.uvarint() {
-		t := TurnCount{Turn: Turn{int(r.byte()), r.varint()}}
-		if !t.read(&r) {
-			return nil, ErrCounts
-		}
-		c.Turns = append(c.Turns, t)
-	}
-	for len(r.left) > 0 {
-		p := Progress{Writer: r.text(maxWriter), Number: r.uvarint(), Records: int(r.uvarint()), Done: r.short(MaxSize)}
-		c.Progress = append(c.Progress, p)
-	}
-	if r.left == nil {
-		return nil, ErrCut
+	if !possible {
+		return nil, ErrDamaged
 	}
 	return c, nil
 }
 
-// read reverses append. It is false for what no leader writes.
-func (c *Count) read(from *reader) bool {
-	c.Exact = from.flag()
-	for _, n := range [...]*int{&c.Bundles, &c.Messages, &c.Changes} {
-		value := from.uvarint()
-		if value > maxCount {
+func (c *Count) possible() bool {
+	for _, n := range [...]int{c.Bundles, c.Messages, c.Changes} {
+		if n < 0 || n > maxCount {
 			return false
 		}
-		*n = int(value)
 	}
-	c.First = brokertime.Due(from.varint())
-	c.Last = c.First + brokertime.Due(from.varint())
 	known := c.First.Valid() && c.Last.Valid() && c.First <= c.Last && c.Messages > 0
-	return from.left != nil && (known || c.First == 0 && c.Last == 0)
+	return known || c.First == 0 && c.Last == 0
 }
 
 // A Progress tells which records of a bundle are finished: delivered, stored elsewhere or dropped.

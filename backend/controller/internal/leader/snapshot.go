@@ -211,7 +211,6 @@ func (l *Leader) counts() bundle.Counts {
 			c.Turns = append(c.Turns, t)
 		}
 	}
-	slices.SortFunc(c.Turns, func(a, b bundle.TurnCount) int { return a.Turn.Compare(b.Turn) })
 	return c
 }
 

@@ -123,7 +123,7 @@ func (b *broker) deliver(it *item) func(answer func(leader.Outcome)) {
 
 // keep stores a snapshot in place of the last one.
 func (b *broker) keep(c *bundle.Counts) func(answer func(leader.Outcome)) {
-	written := c.Append(nil)
+	written := c.Bytes()
 	return func(answer func(leader.Outcome)) {
 		b.lasts.send(b.disk(), func() { b.last = written; answer(leader.Stored) })
 	}

@@ -20,8 +20,8 @@ func (t *tenure) snapshot(e leader.Snapshot) {
 		return
 	}
 	msg := amqp091.Publishing{
-		ContentType: bundle.CountsType, DeliveryMode: amqp091.Persistent, MessageId: "counts " + strconv.FormatInt(int64(e.Counts.At), 36),
-		Body: e.Counts.Append(nil),
+		ContentType: "application/json", DeliveryMode: amqp091.Persistent, MessageId: "counts " + strconv.FormatInt(int64(e.Counts.At), 36),
+		Body: e.Counts.Bytes(),
 	}
 	t.after(func() error { return t.log.publish(t.names.enterSlots(), countsKey, msg, kept) })
 }
