@@ -2,7 +2,7 @@ package leader
 
 import (
 	"cmp"
-	"hash/fnv"
+	"container/heap"
 	"slices"
 	"time"
 )
@@ -37,6 +37,11 @@ const (
 // certain yet.
 func (l *Leader) due(it *Item) bool {
 	e := it.entry
+	if it.Raw != nil {
+		it.held = false
+		l.do(Deliver{it})
+		return true
+	}
 	if !it.decided {
 		if !l.certain(it) {
 			return false
@@ -98,13 +103,14 @@ func (l *Leader) attempt(it *Item) {
 // sent notes what became of a message that was delivered, or of a foreign bundle that was kept.
 func (l *Leader) sent(e Sent) {
 	it := e.Item
-	if it.foreign {
+	if it.Raw != nil {
 		if e.Outcome == Stored {
 			l.finish(it.parcels[0].parcel)
 			return
 		}
-		it.overdue = l.now.Mono
-		l.unkept = append(l.unkept, it)
+		it.early, it.held = l.now.reckon(firstRefused), true // it is tried again
+		it.Due = it.early
+		heap.Push(&l.waiting, it)
 		return
 	}
 	d := it.dest
@@ -127,17 +133,6 @@ func (l *Leader) sent(e Sent) {
 		l.later(it)
 	}
 	l.goOn(d)
-}
-
-// keepAgain tries foreign bundles again that were refused.
-func (l *Leader) keepAgain() {
-	l.unkept = slices.DeleteFunc(l.unkept, func(it *Item) bool {
-		again := l.now.Mono-it.overdue >= firstRefused
-		if again {
-			l.do(Keep{it})
-		}
-		return again
-	})
 }
 
 // fail makes a destination pause.
@@ -165,10 +160,8 @@ func (l *Leader) goOn(d *destination) {
 // tried then, and the others a while after. It is certain that it is delivered, so it has no ticket
 // any more.
 func (l *Leader) later(it *Item) {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(it.ID)) // never fails
 	pause := max(it.dest.until-l.now.Mono, firstRefused)
-	pause += pause * time.Duration(hash.Sum32()%1024) / 1024
+	pause += pause * time.Duration(it.At%1024) / 1024 // they come one by one
 	it.Ticket, it.Wanted = false, cmp.Or(it.Wanted, it.Due)
 	l.move(it, l.now.reckon(pause))
 }

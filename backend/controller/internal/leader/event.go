@@ -29,7 +29,7 @@ type (
 		Again  bool // it has been delivered before
 		Bundle *bundle.Bundle
 		Err    error
-		Raw    any  // what cannot be read, as it came: Keep gives it back
+		Raw    any  // what cannot be read, as it came: Deliver gives it back
 		Own    bool // this process wrote it: the clock of its Own times is that of Now.Mono
 	}
 
@@ -39,7 +39,7 @@ type (
 		Outcome Outcome
 	}
 
-	// Sent answers a Deliver or a Keep.
+	// Sent answers a Deliver.
 	Sent struct {
 		Item    *Item
 		Outcome Outcome
@@ -97,11 +97,9 @@ type (
 		Bundle *bundle.Bundle
 	}
 
-	// Deliver publishes a message to its destination.
+	// Deliver publishes a message to its destination, and what is not ours to the unroutable queue,
+	// as it came: Item.Raw.
 	Deliver struct{ Item *Item }
-
-	// Keep publishes what is not ours to the unroutable queue, as it came: Item.Raw.
-	Keep struct{ Item *Item }
 
 	// Snapshot publishes what is known of what waits, in place of the last one, on the channel that
 	// consumes the log. It is for the next leader, and for everybody who wants to know. There is no

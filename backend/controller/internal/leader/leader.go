@@ -21,23 +21,21 @@ import (
 type Config struct {
 	Rings  Rings
 	Tenure string // names this tenure, and no other ever
-	// Prefetch of the log, of a slot of the first ring, and of others: bundles in hand at a time. By
-	// default those of slots are less if that of the log is.
-	PrefetchLog, Prefetch, PrefetchLong int
+	// Prefetch is how many bundles of the log, and of each slot of the first ring, may be in hand; of
+	// other slots a quarter. 0: LogPrefetch. It cannot change in a tenure: another consumer of the
+	// log would be another leader.
+	Prefetch int
 	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
-	// surrenders for Overfull, unless PrefetchLog is LeastPrefetch or less.
+	// surrenders for Overfull, unless Prefetch is LeastPrefetch or less.
 	Memory int
 }
 
 const (
-	// LogPrefetch is how many bundles of the log may be in hand, unless a Config says otherwise. It
-	// cannot change in a tenure: another consumer would be another leader.
+	// LogPrefetch is the usual Config.Prefetch.
 	LogPrefetch = 256
 	// LeastPrefetch is how many there must be at least: the newest mark is one of them, and what
 	// waits for the next mark must not keep that away.
 	LeastPrefetch = 4
-
-	defaultPrefetch, defaultPrefetchLong = 256, 64
 
 	// near is how soon a record of the log is due that is held in memory, not written to a slot.
 	near = 2 * time.Second
@@ -72,9 +70,8 @@ type Leader struct {
 
 	entries map[key]*entry
 	dropped map[key]time.Duration // in earlier turns: until when that is remembered
-	waiting heap
+	waiting byDue
 	waits   []*Item // due, and not certain yet, in the order in which they were due
-	unkept  []*Item // foreign bundles that were refused
 	dests   map[string]*destination
 
 	runs    map[target]*run
@@ -104,9 +101,7 @@ type key struct {
 
 // New returns a leader. The log is consumed already. It leads when something comes from there.
 func New(cfg Config, now Now) *Leader {
-	cfg.PrefetchLog = cmp.Or(cfg.PrefetchLog, LogPrefetch)
-	share := func(of int) int { return max(LeastPrefetch, of*cfg.PrefetchLog/LogPrefetch) }
-	cfg.Prefetch, cfg.PrefetchLong = cmp.Or(cfg.Prefetch, share(defaultPrefetch)), cmp.Or(cfg.PrefetchLong, share(defaultPrefetchLong))
+	cfg.Prefetch = cmp.Or(cfg.Prefetch, LogPrefetch)
 	l := &Leader{
 		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now,
 		log: &source{queue: Log, acks: acks.New(1)}, slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
@@ -128,7 +123,7 @@ func (l *Leader) Rests() bool {
 			return false
 		}
 	}
-	return l.Stats.Held+len(l.writes)+len(l.marks.sent)+len(l.peeks)+l.peeking+len(l.flushes)+len(l.unkept)+len(l.dests)+len(l.events) == 0
+	return l.Stats.Held+len(l.writes)+len(l.marks.sent)+len(l.peeks)+l.peeking+len(l.flushes)+len(l.dests)+len(l.events) == 0
 }
 
 // Step takes an event, and returns what is to be done, and when the next Tick is due at the latest.
@@ -247,14 +242,14 @@ func (l *Leader) delivered(d Delivered) {
 		if s != nil {
 			l.known.counts[d.Queue].Exact = false
 		}
-		l.do(Keep{&Item{parcels: []part{{p, -1}}, foreign: true, Raw: d.Raw}})
+		l.do(Deliver{&Item{parcels: []part{{p, -1}}, Raw: d.Raw}})
 	case b.Records[0].Kind == bundle.Mark:
 		l.marked(s, p, d)
 	case b.Writer == l.cfg.Tenure && l.void[b.Number]:
 		delete(l.void, b.Number)
 		l.finish(p)
-	case s != nil && s.peeked && !l.keeps(s, b):
-		return // its turn is far: it goes back
+	case s != nil && s.peeked:
+		l.looked(s, b)
 	default:
 		if s != nil {
 			l.countRead(d.Queue, b)
@@ -270,7 +265,7 @@ func (l *Leader) delivered(d Delivered) {
 		}
 		l.finish(p)
 	}
-	if l.cfg.Memory > 0 && l.Stats.Bytes > l.cfg.Memory && l.cfg.PrefetchLog > LeastPrefetch {
+	if l.cfg.Memory > 0 && l.Stats.Bytes > l.cfg.Memory && l.cfg.Prefetch > LeastPrefetch {
 		l.surrender(Overfull)
 	}
 }

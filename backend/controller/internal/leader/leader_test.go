@@ -22,6 +22,7 @@ type bench struct {
 	queues map[Queue]*store
 	stuck  map[Queue]bool // these store nothing
 	late   func(Deliver)  // takes what is to be delivered, if it is not stored at once
+	keeps  Outcome        // of what is not ours
 	known  *bundle.Counts // the last snapshot
 	told   []string       // what was done since it was asked for
 	number uint64
@@ -131,14 +132,16 @@ func (b *bench) do(e Effect) {
 		b.step(Written{e.ID, Stored})
 		b.deliver(e.To)
 	case Deliver:
+		if raw := e.Item.Raw; raw != nil {
+			b.told = append(b.told, fmt.Sprintf("keep %v", raw))
+			b.step(Sent{e.Item, b.keeps})
+			return
+		}
 		b.told = append(b.told, "deliver "+e.Item.ID)
 		if b.late != nil {
 			b.late(e)
 			return
 		}
-		b.step(Sent{e.Item, Stored})
-	case Keep:
-		b.told = append(b.told, fmt.Sprintf("keep %v", e.Item.Raw))
 		b.step(Sent{e.Item, Stored})
 	case Snapshot:
 		b.known = e.Counts
@@ -302,15 +305,23 @@ func TestLeader_Surrenders(t *testing.T) {
 // TestLeader_Foreign: what is no bundle is kept as it came.
 func TestLeader_Foreign(t *testing.T) {
 	b := newBench(t, Config{})
+	b.keeps = Refused
 	b.step(Delivered{Queue: Log, Tag: 99, Err: bundle.ErrForeign, Raw: "raw"})
 	require.Contains(t, b.said(), "keep raw")
+	b.keeps = Stored
+	b.run(900 * time.Millisecond)
+	require.Empty(t, b.said())
+	b.run(200 * time.Millisecond)
+	require.Equal(t, "keep raw", b.said(), "it is tried again")
+	b.run(2 * time.Second)
+	require.Empty(t, b.said())
 }
 
 // TestLeader_Overfull: one that holds more than its memory surrenders, unless its prefetch is the
 // least already.
 func TestLeader_Overfull(t *testing.T) {
 	for prefetch, says := range map[int]string{8: "surrender: " + Overfull, LeastPrefetch: ""} {
-		b := newBench(t, Config{PrefetchLog: prefetch, Memory: 1000})
+		b := newBench(t, Config{Prefetch: prefetch, Memory: 1000})
 		b.write(message("a", 90*time.Second))
 		require.Empty(t, b.said())
 		large := message("b", 90*time.Second)

@@ -27,13 +27,10 @@ func (l *Leader) makeRoom() {
 
 // most is how many bundles of a queue may be in hand.
 func (l *Leader) most(from *source) int {
-	switch from.queue.Ring {
-	case Log.Ring:
-		return l.cfg.PrefetchLog
-	case 0:
-		return l.cfg.Prefetch
+	if from.queue.Ring > 0 {
+		return max(LeastPrefetch, l.cfg.Prefetch/4)
 	}
-	return l.cfg.PrefetchLong
+	return l.cfg.Prefetch
 }
 
 // full reports whether nothing more comes from a queue before something is acknowledged.

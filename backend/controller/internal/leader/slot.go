@@ -171,9 +171,9 @@ func (l *Leader) lastTurn(q Queue) bundle.Turn {
 	return bundle.Turn{Level: q.Ring, Number: read - (read-int64(q.Index))%int64(l.rings[q.Ring].Slots)}
 }
 
-// keeps decides about a slot by its head: it is read if its turn has been opened. It is false if
-// the bundle goes back, now or because the slot is opened for its turn.
-func (l *Leader) keeps(s *slot, b *bundle.Bundle) bool {
+// looked notes what is at the head of a slot: its bundles go back, and it is opened if their turn has
+// been.
+func (l *Leader) looked(s *slot, b *bundle.Bundle) {
 	t := b.Turn
 	if !b.InSlot || !l.rings.valid(t) || l.rings.Slot(t) != s.queue {
 		t = l.lastTurn(s.queue) // it does not belong here
@@ -182,7 +182,6 @@ func (l *Leader) keeps(s *slot, b *bundle.Bundle) bool {
 		s.reopen = &t
 	}
 	l.release(s)
-	return false
 }
 
 func (l *Leader) release(s *slot) {

@@ -18,8 +18,7 @@ type known struct {
 	inherited map[name]*bundle.Progress
 	asked     time.Duration // when the last snapshot was asked for; 0: it has come
 
-	last     bundle.Counts // the last counts,
-	counted  time.Duration // and when that was
+	counted  time.Duration // when the last snapshot was written
 	changed  bool          // since then
 	finished int           // messages that were delivered since the last snapshot
 	writing  bool          // that is not stored yet
@@ -42,7 +41,7 @@ const (
 )
 
 func newKnown(rings Rings) known {
-	k := known{counts: map[Queue]*bundle.TurnCount{}, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
+	k := known{counted: -markIdle, counts: map[Queue]*bundle.TurnCount{}, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
 	for _, q := range rings.Slots() {
 		k.counts[q] = &bundle.TurnCount{Turn: bundle.Turn{Level: q.Ring, Number: int64(q.Index)}}
 	}
@@ -172,20 +171,17 @@ func (l *Leader) countEmpty(s *slot) {
 	*c = empty
 }
 
-// tellKnown writes a snapshot if it is time. Between counts it tells progress anew.
+// tellKnown writes a snapshot if it is time.
 func (l *Leader) tellKnown() {
 	k := &l.known
 	since := l.now.Mono - k.counted
-	counts := k.last.At == 0 || k.changed && since >= knownEvery || since >= markIdle
-	if !l.leading || l.over || !l.told.Known || k.asked > 0 || k.writing || !counts && k.finished < progressEvery {
+	wanted := k.changed && since >= knownEvery || since >= markIdle || k.finished >= progressEvery
+	if !wanted || !l.leading || l.over || !l.told.Known || k.asked > 0 || k.writing {
 		return
 	}
-	if counts {
-		k.last, k.counted, k.changed = l.counts(), l.now.Mono, false
-	}
-	c := k.last
+	c := l.counts()
 	c.Progress = l.progress()
-	k.finished, k.writing = 0, true
+	k.counted, k.changed, k.finished, k.writing = l.now.Mono, false, 0, true
 	l.do(Snapshot{&c})
 }
 

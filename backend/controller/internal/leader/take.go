@@ -2,6 +2,7 @@ package leader
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 	"time"
 
@@ -25,8 +26,7 @@ type Item struct {
 	flying  bool           // it is being delivered
 	dest    *destination
 
-	foreign bool // a bundle that is not ours
-	Raw     any  // of such a bundle: that of its Delivered
+	Raw any // of a bundle that is not ours: that of its Delivered
 }
 
 // A part is a record of a parcel; -1: it is not told which are finished.
@@ -183,7 +183,7 @@ func (l *Leader) join(it, other *Item) {
 	it.held = false // and what takes its place is found in order
 	again := *it
 	again.held, again.At, it.entry.item = true, other.At, &again
-	l.waiting.push(&again)
+	heap.Push(&l.waiting, &again)
 }
 
 // holds reports whether a message waits in memory until it is due: if that is soon, or it comes
@@ -207,7 +207,7 @@ func (l *Leader) hold(it *Item) {
 		l.ownBegan = max(l.ownBegan, l.now.Clock.Earliest.UnixMilli()-l.now.Mono.Milliseconds())
 		it.early = min(it.early, brokertime.Due(l.ownBegan+it.Own.Milliseconds()))
 	}
-	l.waiting.push(it)
+	heap.Push(&l.waiting, it)
 }
 
 // takeChange notes what a change says. It stays with its turn if that is open and the change comes
@@ -246,48 +246,25 @@ func (l *Leader) drop(e *entry) {
 	l.forget(e)
 }
 
-// A heap has the items that wait, the first due on top; of those that are due together the older.
-type heap []*Item
-
-func (it *Item) before(other *Item) bool {
-	return it.early < other.early || it.early == other.early && it.At < other.At
-}
-
 func inOrder(a, b *Item) int {
 	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.At, b.At), cmp.Compare(a.ID, b.ID))
 }
 
-func (h *heap) push(it *Item) {
-	*h = append(*h, it)
-	all := *h
-	for i := len(all) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !all[i].before(all[parent]) {
-			break
-		}
-		all[i], all[parent] = all[parent], all[i]
-		i = parent
-	}
+// byDue is a heap of the items that wait, the first due on top; of those that are due together the
+// older.
+type byDue []*Item
+
+func (h byDue) Len() int       { return len(h) }
+func (h byDue) Swap(i, j int)  { h[i], h[j] = h[j], h[i] }
+func (h *byDue) Push(item any) { *h = append(*h, item.(*Item)) }
+
+func (h byDue) Less(i, j int) bool {
+	return h[i].early < h[j].early || h[i].early == h[j].early && h[i].At < h[j].At
 }
 
-func (h *heap) pop() *Item {
-	all := *h
-	top, last := all[0], len(all)-1
-	all[0], all[last] = all[last], nil
-	all = all[:last]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(all); child++ {
-			if all[child].before(all[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			break
-		}
-		all[i], all[least] = all[least], all[i]
-		i = least
-	}
-	*h = all
-	return top
+func (h *byDue) Pop() any {
+	last := len(*h) - 1
+	it := (*h)[last]
+	*h = slices.Delete(*h, last, last+1)
+	return it
 }

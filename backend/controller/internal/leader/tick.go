@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"container/heap"
 	"time"
 )
 
@@ -47,7 +48,6 @@ func (l *Leader) tend() {
 	if l.over {
 		return
 	}
-	l.keepAgain()
 	l.openTurns()
 	l.peekSome()
 	for _, s := range l.order {
@@ -100,7 +100,7 @@ func (l *Leader) deliverDue() {
 		if it.held && !l.isDue(it) {
 			return
 		}
-		l.waiting.pop()
+		heap.Pop(&l.waiting)
 		if !it.held {
 			continue
 		}

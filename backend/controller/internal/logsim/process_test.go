@@ -241,14 +241,13 @@ func (p *process) begin() {
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
-	prefetch := p.w.plan.prefetch
-	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget, Prefetch: prefetch, PrefetchLong: prefetch}
-	cfg.PrefetchLog = max(cmp.Or(prefetch, leader.LogPrefetch)>>(2*p.quarter), leader.LeastPrefetch)
+	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget}
+	cfg.Prefetch = max(cmp.Or(p.w.plan.prefetch, leader.LogPrefetch)>>(2*p.quarter), leader.LeastPrefetch)
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}
 	t.leader = leader.New(cfg, p.sees())
-	t.consume(leader.Log, cfg.PrefetchLog)
+	t.consume(leader.Log, cfg.Prefetch)
 }
 
 // end ends a tenure: another one begins later.
@@ -344,15 +343,17 @@ func (t *tenure) do(e leader.Effect) {
 			t.feed(leader.Written{ID: e.ID, Outcome: o})
 		})
 	case leader.Deliver:
+		if raw, is := e.Item.Raw.(*item); is {
+			keep := func(answer func(leader.Outcome)) { raw.kept = true; answer(leader.Stored) }
+			t.write(t.conn, keep, func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
+			return
+		}
 		r := t.w.account.byID[e.Item.ID]
 		it := &item{of: r, to: e.Item.To, choice: t.w.now}
 		it.own = e.Item.Own != 0 && e.Item.Own <= t.mono() && r.at == incarnation{t.process, t.number}
 		it.asleep = !t.conn.open && t.conn.closed < t.woke
 		t.trace("deliver", "%s due %s", e.Item.ID, clockOf(e.Item.Due))
 		t.write(t.conn, t.w.broker.deliver(it), func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
-	case leader.Keep:
-		keep := func(answer func(leader.Outcome)) { e.Item.Raw.(*item).kept = true; answer(leader.Stored) }
-		t.write(t.conn, keep, func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
 	case leader.Snapshot:
 		t.w.account.known(t, e.Counts)
 		t.write(t.conn, t.w.broker.keep(e.Counts), func(leader.Outcome) { t.feed(leader.Kept{}) })

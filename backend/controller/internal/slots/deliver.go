@@ -48,6 +48,10 @@ type posted struct {
 
 // deliver posts a message that is due. The caller holds mu.
 func (t *tenure) deliver(it *leader.Item) {
+	if raw, is := it.Raw.(foreign); is {
+		t.keep(it, raw.delivery, raw.why)
+		return
+	}
 	m, err := due(it)
 	if err != nil { // it was forged: nobody knows where it is to go
 		t.keep(it, &amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload}, err)

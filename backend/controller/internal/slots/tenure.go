@@ -60,7 +60,7 @@ func (c *controller) serve(ctx context.Context) error {
 	publish, abandon := context.WithCancel(context.Background())
 	t.publish = publish
 	t.tick = time.AfterFunc(time.Hour, func() { t.happened(leader.Tick{}) })
-	t.leader = leader.New(leader.Config{Rings: c.wheel.rings, Tenure: rand.Text(), PrefetchLog: c.prefetch, Memory: c.wheel.memory}, c.clock.now())
+	t.leader = leader.New(leader.Config{Rings: c.wheel.rings, Tenure: rand.Text(), Prefetch: c.prefetch, Memory: c.wheel.memory}, c.clock.now())
 	if err := t.candidate(c.prefetch); err != nil {
 		t.end(err)
 	}
@@ -155,9 +155,6 @@ func (t *tenure) do(e leader.Effect) {
 		t.place(e)
 	case leader.Deliver:
 		t.deliver(e.Item)
-	case leader.Keep:
-		raw := e.Item.Raw.(foreign)
-		t.keep(e.Item, raw.delivery, raw.why)
 	case leader.Snapshot:
 		t.snapshot(e)
 	case leader.Recall:
