@@ -92,10 +92,8 @@ func (l *Leader) Flush() []Effect {
 	for _, s := range append([]*slot{{source: l.log}}, l.order...) {
 		l.flush(s.source, true)
 	}
-	if l.known.last.At != 0 {
-		c := l.counts()
-		c.Progress = l.progress()
-		l.do(Snapshot{&c})
+	if l.known.counted >= 0 {
+		l.do(Snapshot{l.counts()})
 	}
 	return l.out
 }

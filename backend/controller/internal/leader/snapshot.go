@@ -179,16 +179,14 @@ func (l *Leader) tellKnown() {
 	if !wanted || !l.leading || l.over || !l.told.Known || k.asked > 0 || k.writing {
 		return
 	}
-	c := l.counts()
-	c.Progress = l.progress()
 	k.counted, k.changed, k.finished, k.writing = l.now.Mono, false, 0, true
-	l.do(Snapshot{&c})
+	l.do(Snapshot{l.counts()})
 }
 
 // counts are what is known.
-func (l *Leader) counts() bundle.Counts {
+func (l *Leader) counts() *bundle.Counts {
 	// When a clock was set, the next leader must not take an open slot for one that opens later.
-	c := bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.told.Clock.Earliest.UnixMilli())}
+	c := &bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.told.Clock.Earliest.UnixMilli()), Progress: l.progress()}
 	c.Held = bundle.Count{Bundles: l.log.inHand, Messages: l.log.hand.Messages, Changes: l.log.hand.Changes, Exact: true}
 	for _, q := range l.rings.Slots() {
 		t := *l.known.counts[q]
