@@ -3,7 +3,6 @@ package backend_test
 import (
 	"fmt"
 	"log"
-	"os"
 	"strings"
 
 	"github.com/delayer-go/delayer/backend"
@@ -31,12 +30,4 @@ fixedtiers:
 	}
 	fmt.Println(cfg.Backend, limits.Tiers, limits.Max)
 	// Output: fixedtiers [10s 1m0s 1h0m0s] 1h0m0s
-}
-
-// What an administrator imports where services may not declare anything.
-func ExampleWriteDefinitions() {
-	cfg := backend.Config{Backend: "fixedtiers"}
-	if err := backend.WriteDefinitions(os.Stdout, cfg); err != nil {
-		log.Fatal(err)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/backend/plugin"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -55,20 +53,6 @@ func Topology(cfg Config) (topology.Plan, error) {
 		return topology.Plan{}, err
 	}
 	return r.topology(cfg)
-}
-
-// WriteDefinitions writes the topology of a configuration as JSON that RabbitMQ imports, for the
-// virtual host of its URL; without a URL that is "/". Errors are ErrConfig, or those of w.
-func WriteDefinitions(w io.Writer, cfg Config) error {
-	t, err := Topology(cfg)
-	vhost := "/"
-	if err == nil && cfg.URL != "" {
-		vhost, err = broker.Vhost(cfg.URL)
-	}
-	if err != nil {
-		return err
-	}
-	return t.WriteDefinitions(w, vhost)
 }
 
 // ServeController runs a controller of backend controller and nothing else, until ctx ends. It then

@@ -105,10 +105,8 @@ func (f *queueFlags) filtered() bool { return f.Exchange != nil || f.Key != nil 
 // it is nil, is called once all were read, before they are returned to the queue. total is how many the queue had
 // at the start, and read how many of them were read, also if that was interrupted.
 func (f *queueFlags) walk(
-	ctx context.Context, client *undelivered.Client, s cli.Streams, visit func(*undelivered.Kept) error, after func() error,
+	ctx context.Context, client *undelivered.Client, visit func(*undelivered.Kept) error, after func() error,
 ) (total, read int, err error) {
-	show := cli.NewDisplay(s.Err)
-	defer show.End()
 	reader, total, err := client.Read(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -117,7 +115,6 @@ func (f *queueFlags) walk(
 	for {
 		m, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			show.End()
 			if after == nil {
 				return total, read, nil
 			}
@@ -130,9 +127,6 @@ func (f *queueFlags) walk(
 			m.Forget()
 		} else if err := visit(m); err != nil {
 			return total, read, err
-		}
-		if show.Live() && read%100 == 0 {
-			show.Draw(fmt.Sprintf("%d of %s", read, cli.Count(total, "message")))
 		}
 	}
 }

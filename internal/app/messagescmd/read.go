@@ -39,7 +39,7 @@ type listing struct {
 func (c *listCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		l, look := listing{Queue: client.Queue(), Messages: []kept.Message{}}, kept.NewLook(client)
-		total, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		total, _, err := c.walk(ctx, client, func(m *undelivered.Kept) error {
 			m.Forget()
 			if l.Selected++; c.Limit > 0 && l.Selected > c.Limit {
 				return nil
@@ -132,7 +132,7 @@ func (c *showCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var first *undelivered.Kept
 		all := showing{Queue: client.Queue()}
-		total, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		total, _, err := c.walk(ctx, client, func(m *undelivered.Kept) error {
 			if all.Selected++; first == nil {
 				first = m
 			} else {
@@ -177,7 +177,7 @@ func (c *exportCmd) export(ctx context.Context, client *undelivered.Client, s cl
 		defer func() { err = errors.Join(err, file.Close()) }()
 	}
 	n, lines := 0, bufio.NewWriter(out)
-	_, _, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+	_, _, err = c.walk(ctx, client, func(m *undelivered.Kept) error {
 		line, err := m.Export()
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ func (c *retryCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		defer sender.Close()
 		r := retrial{retryCmd: c, client: client, sender: sender, sent: tally{}, stay: tally{}}
-		r.total, r.read, err = c.walk(ctx, client, s, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nil)
+		r.total, r.read, err = c.walk(ctx, client, func(m *undelivered.Kept) error { return r.visit(ctx, m) }, nil)
 		if err != nil && r.total == 0 {
 			return err
 		}
@@ -151,7 +151,7 @@ func (c *purgeCmd) Run(ctx context.Context, s cli.Streams) error {
 	return c.with(ctx, func(client *undelivered.Client) error {
 		var found []*undelivered.Kept
 		what := tally{}
-		_, _, err := c.walk(ctx, client, s, func(m *undelivered.Kept) error {
+		_, _, err := c.walk(ctx, client, func(m *undelivered.Kept) error {
 			m.Forget()
 			found = append(found, m)
 			what[kept.Destination(m)]++

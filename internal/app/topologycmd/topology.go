@@ -9,6 +9,7 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 // Command is `delayer topology`.
@@ -33,14 +34,20 @@ func (c *printCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "definitions" {
-		return backend.WriteDefinitions(s.Out, cfg)
-	}
 	t, err := backend.Topology(cfg)
 	if err != nil {
 		return err
 	}
-	return t.WriteText(s.Out)
+	if c.Output == "text" {
+		return t.WriteText(s.Out)
+	}
+	vhost := "/"
+	if cfg.URL != "" {
+		if vhost, err = broker.Vhost(cfg.URL); err != nil {
+			return err
+		}
+	}
+	return t.WriteDefinitions(s.Out, vhost)
 }
 
 type applyCmd struct {

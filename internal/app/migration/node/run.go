@@ -113,26 +113,30 @@ func take(text string, line func(fields)) (err error) {
 	return err
 }
 
+// failures are what is in the reason of a program that failed, and what it means.
+var failures = []struct {
+	says string
+	err  error
+}{
+	{"not connected", errNotConnected},
+	{"nodedown", errNotConnected},
+	{"no_plugin", ErrNoPlugin},
+	{"{badrpc,timeout}", errors.New("the node did not answer in time: is it overloaded?")},
+	{"not_locked", errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")},
+	{"{'EXIT',{khepri,", errors.New("this RabbitMQ keeps its exchanges in a Khepri that is not known here; known is that of 4.0 to 4.2 (enable no Khepri before 4.0)")},
+	{"unknown exchange type 'x-delayed-message'", errors.New("this broker has no exchange type x-delayed-message any more (enable rabbitmq_delayed_message_exchange first; or stay: nothing was changed)")},
+	{"bindings_change", errors.New("its bindings change all the time (try again when fewer applications bind their queues)")},
+	{"other_type", errors.New("someone has declared it with another type")},
+	{"no_exchange", errors.New("it does not exist there")},
+}
+
+var errNotConnected = fmt.Errorf("the node is not connected (%w: start it)", ErrUnreached)
+
 func explainFailed(reason string) error {
-	switch {
-	case reason == "not connected", strings.Contains(reason, "nodedown"):
-		return fmt.Errorf("the node is not connected (%w: start it)", ErrUnreached)
-	case strings.Contains(reason, "no_plugin"):
-		return ErrNoPlugin
-	case strings.Contains(reason, "{badrpc,timeout}"):
-		return errors.New("the node did not answer in time: is it overloaded?")
-	case strings.Contains(reason, "not_locked"):
-		return errors.New("the node does not see this tool's lock (is the command for the broker in url? or was the connection lost?)")
-	case strings.Contains(reason, "{'EXIT',{khepri,"):
-		return errors.New("this RabbitMQ keeps its exchanges in a Khepri that is not known here; known is that of 4.0 to 4.2 (enable no Khepri before 4.0)")
-	case strings.Contains(reason, "unknown exchange type 'x-delayed-message'"):
-		return errors.New("this broker has no exchange type x-delayed-message any more (enable rabbitmq_delayed_message_exchange first; or stay: nothing was changed)")
-	case strings.Contains(reason, "bindings_change"):
-		return errors.New("its bindings change all the time (try again when fewer applications bind their queues)")
-	case strings.Contains(reason, "other_type"):
-		return errors.New("someone has declared it with another type")
-	case strings.Contains(reason, "no_exchange"):
-		return errors.New("it does not exist there")
+	for _, f := range failures {
+		if strings.Contains(reason, f.says) {
+			return f.err
+		}
 	}
 	return fmt.Errorf("the program failed on the node: %.500s", reason)
 }
