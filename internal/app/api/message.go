@@ -19,8 +19,8 @@ import (
 
 // A Time is when a message is due.
 type Time struct {
-	Delay *Delay `json:"delay,omitempty" example:"30m" doc:"How long the message waits: a number with a unit, such as 250ms, 90s, 30m, 36h or 2d. A fraction of the backend's resolution is rounded up"`
-	Due   *Due   `json:"due,omitempty" format:"date-time" example:"2027-01-31T18:00:00Z" doc:"Instead of delay: when the message is due, as of RFC 3339, by the clock of this server. The past means at once"`
+	Delay *Delay     `json:"delay,omitempty" example:"30m" doc:"How long the message waits: a number with a unit, such as 250ms, 90s, 30m, 36h or 2d. A fraction of the backend's resolution is rounded up"`
+	Due   *time.Time `json:"due,omitempty" format:"date-time" example:"2027-01-31T18:00:00Z" doc:"Instead of delay: when the message is due, as of RFC 3339, by the clock of this server. The past means at once"`
 }
 
 // A Delay is one as people write it.
@@ -34,19 +34,6 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Due is a time in RFC 3339.
-type Due time.Time
-
-// UnmarshalText reads it.
-func (d *Due) UnmarshalText(text []byte) error {
-	at, err := time.Parse(time.RFC3339, string(text))
-	if err != nil {
-		return fmt.Errorf("due is %.64q: write a time such as 2027-01-31T18:00:00Z", text)
-	}
-	*d = Due(at)
-	return nil
-}
-
 func (t *Time) left(now time.Time) (time.Duration, error) {
 	switch {
 	case t.Delay != nil && t.Due != nil:
@@ -56,7 +43,7 @@ func (t *Time) left(now time.Time) (time.Duration, error) {
 	case t.Due == nil:
 		return 0, nil
 	}
-	left := time.Time(*t.Due).Sub(now)
+	left := t.Due.Sub(now)
 	if left == math.MaxInt64 { // what Sub returns for more
 		return 0, errors.New("due is more than 292 years away")
 	}
@@ -144,7 +131,7 @@ func (m *Message) message(key string, now time.Time) (delayer.Message, error) {
 	case m.ID != "" && m.Due == nil:
 		return sent, errors.New("id needs due: the same id and due are one message")
 	case m.ID != "":
-		sent.ID, sent.Due, sent.Delay = m.ID, time.Time(*m.Due), 0
+		sent.ID, sent.Due, sent.Delay = m.ID, *m.Due, 0
 	}
 	return sent, err
 }

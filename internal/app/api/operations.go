@@ -93,15 +93,6 @@ func (a *API) unsent(err error, m *delayer.Message, ticket delayer.Ticket) *Prob
 	return problem
 }
 
-// problem is what clients are told of an error of the Delayer.
-func (a *API) problem(err error) *Problem {
-	p := problemOf(err)
-	if p.Kind == internal.name {
-		a.Log.Error("a request failed", "error", err)
-	}
-	return p
-}
-
 // send asks for a ticket where one would be of use.
 func (a *API) send(ctx context.Context, m *delayer.Message) (delayer.Ticket, error) {
 	if cancellable(a.Delayer.Limits(), m) {

@@ -97,13 +97,14 @@ func (k kind) problemf(format string, args ...any) *Problem {
 	return k.problem(true, fmt.Sprintf(format, args...))
 }
 
-// problemOf is what clients are told of an error of a Delayer.
-func problemOf(err error) *Problem {
+// problem is what clients are told of an error of the Delayer.
+func (a *API) problem(err error) *Problem {
 	for _, k := range kinds {
 		if errors.Is(err, k.of) {
 			return k.problem(delayer.SafeToRetry(err), strings.TrimPrefix(err.Error(), "delayer: "))
 		}
 	}
+	a.Log.Error("a request failed", "error", err)
 	return internal.problem(delayer.SafeToRetry(err), "")
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +48,7 @@ type letter struct {
 type rules struct {
 	Names
 	spec     Spec
-	to       Destinations
+	allowed  func(exchange string) bool // without spec.To
 	limits   delayer.Limits
 	user     string // of the connection
 	prefix   string
@@ -75,7 +74,7 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	}
 	delay, err := read(d.Headers, now)
 	if err == nil {
-		l.to, err = r.to.of(d.Headers)
+		l.to, err = r.destination(d.Headers)
 	}
 	if err != nil {
 		return r.refuse(l, now, err)
@@ -97,6 +96,21 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	return l
 }
 
+// destination is the exchange that a message goes to.
+func (r *rules) destination(headers amqp091.Table) (string, error) {
+	if r.spec.To != "" {
+		return r.spec.To, nil
+	}
+	name, ok := headers[ExchangeHeader].(string)
+	switch {
+	case !ok || name == "":
+		return "", fmt.Errorf("header %s does not name an exchange", ExchangeHeader)
+	case !r.allowed(name):
+		return "", fmt.Errorf("exchange %.120q is not allowed", name)
+	}
+	return name, nil
+}
+
 const recounted = "a queue dead-letters to this exchange, and RabbitMQ from 4.0 on begins x-death anew for what a client publishes: its count never exceeds 1. Let a queue whose consumer counts by it dead-letter to the exchange behind this one"
 
 // mostHops is how many entries a message may pass at once, one after the other. A circle of several
@@ -112,14 +126,10 @@ func (r *rules) hop(l letter, now time.Time) letter {
 	}
 	passed, _ := xdelay.Integer(l.Headers[message.Hops])
 	if passed >= mostHops {
-		return r.refuse(l, now, r.circle(l.Delivery))
+		return r.refuse(l, now, fmt.Errorf("it goes in a circle: it came back through exchange %.120q, from which a binding leads to %.120q", l.Exchange, r.spec.Name))
 	}
 	l.out.Headers[message.Hops] = max(passed, 0) + 1
 	return l
-}
-
-func (r *rules) circle(d *amqp091.Delivery) error {
-	return fmt.Errorf("it goes in a circle: it came back through exchange %.120q, from which a binding leads to %.120q", d.Exchange, r.spec.Name)
 }
 
 // errNative is why a message with [message.NativeDelay] is parked. The parked one has that header
@@ -294,8 +304,6 @@ func readDelay(value any) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-var digits = regexp.MustCompile(`^[0-9]+$`)
-
 func readDue(value any, now time.Time) (time.Duration, error) {
 	var due time.Time
 	switch v := value.(type) {
@@ -306,14 +314,13 @@ func readDue(value any, now time.Time) (time.Duration, error) {
 		}
 		due = v
 	case string:
-		if digits.MatchString(v) {
-			ms, err := strconv.ParseInt(v, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("header %s is %.64q: %w", DueHeader, v, strconv.ErrRange)
-			}
+		ms, err := strconv.ParseInt(v, 10, 64)
+		if err == nil {
 			return readDue(ms, now)
 		}
-		var err error
+		if errors.Is(err, strconv.ErrRange) {
+			return 0, fmt.Errorf("header %s is %.64q: %w", DueHeader, v, strconv.ErrRange)
+		}
 		if due, err = time.Parse(time.RFC3339, v); err != nil {
 			return 0, fmt.Errorf("header %s is %.64q: write a time such as 2027-01-31T18:00:00Z", DueHeader, v)
 		}

@@ -19,7 +19,7 @@ var (
 	now   = time.UnixMilli(1_700_000_000_500)
 	clean = rules{
 		Names: Names{Queue: "p.in", Back: "p.back", Parked: "p.parked"}, prefix: "p",
-		spec: Spec{Name: "orders"}, to: Destinations{To: "behind"},
+		spec:   Spec{Name: "orders", To: "behind"},
 		limits: delayer.Limits{MaxPriority: 4}, user: "serve",
 	}
 )

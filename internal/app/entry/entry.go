@@ -97,8 +97,15 @@ func (r *Runner) open(ctx context.Context) error {
 	}
 	r.publisher = broker.NewPublisher("", func() {}, out)
 	for _, s := range r.cfg.Entries {
-		if err := r.refuseCircle(ctx, s.To); err != nil {
-			return err
+		if s.To != "" {
+			circle, err := r.isEntry(ctx, s.To)
+			if err != nil {
+				return err
+			}
+			if circle {
+				cause := fmt.Errorf("to: %q is an entry itself, of another process: messages would go in a circle", s.To)
+				return engine.ConfigError("serve.exchanges", cause, "name the exchange that consumers bind to")
+			}
 		}
 		if err := r.declare(ctx, s); err != nil {
 			return err
@@ -115,17 +122,14 @@ func (r *Runner) forwarder(s Spec) *forwarder {
 	}
 	return &forwarder{
 		rules: rules{
-			Names: NamesOf(prefix, s.Name), spec: s, to: s.destinations(prefix, refused), limits: r.cfg.Delayer.Limits(),
+			Names: NamesOf(prefix, s.Name), spec: s, allowed: s.allowed(prefix, refused), limits: r.cfg.Delayer.Limits(),
 			user: conn.User(), prefix: prefix, recounts: conn.From(4, 0),
 		},
 		delayer: r.cfg.Delayer, direct: r.publisher.PublishDirect, log: r.log.With("exchange", s.Name),
 		declare:  func(ctx context.Context) error { return r.declare(ctx, s) },
 		prefetch: r.cfg.Prefetch,
-		isEntry: func(ctx context.Context, exchange string) (bool, error) {
-			there, err := delivery.Exists(ctx, r.control, "", NamesOf(prefix, exchange).Queue)
-			return there == delivery.There, err
-		},
-		frame: func() int { size, _, _ := conn.Server(); return size },
+		isEntry:  r.isEntry,
+		frame:    func() int { size, _, _ := conn.Server(); return size },
 		passed: func(action string, took time.Duration) {
 			if r.cfg.Passed != nil {
 				r.cfg.Passed(s.Name, action, took)
@@ -148,38 +152,22 @@ func (r *Runner) declare(ctx context.Context, s Spec) error {
 			"exchange", s.Name)
 		return nil
 	}
-	if err != nil {
+	if err != nil || s.To == "" {
 		return err
 	}
-	return r.declareTarget(ctx, s)
-}
-
-// refuseCircle refuses a destination that is an entry of another process.
-func (r *Runner) refuseCircle(ctx context.Context, to string) error {
-	if to == "" {
-		return nil
-	}
-	queue := NamesOf(r.cfg.Settings.Prefix, to).Queue
-	presence, err := delivery.Exists(ctx, r.control, "", queue)
-	if err == nil && presence == delivery.There {
-		cause := fmt.Errorf("to: %q is an entry itself, with queue %q: messages would go in a circle", to, queue)
-		err = engine.ConfigError("serve.exchanges", cause, "name the exchange that consumers bind to")
-	}
-	return err
-}
-
-// declareTarget declares where messages go, unless it is there: it may be of any type.
-func (r *Runner) declareTarget(ctx context.Context, s Spec) error {
-	if s.To == "" {
-		return nil
-	}
 	presence, err := delivery.Exists(ctx, r.control, s.To, "")
-	if err != nil || presence == delivery.There {
+	if err != nil || presence == delivery.There { // it may be of any type
 		return err
 	}
 	r.log.Info("an exchange is declared: consumers bind their queues to it", "exchange", s.To, "type", s.kind())
-	target := topology.Plan{Exchanges: []topology.Exchange{{Name: s.To, Kind: s.kind()}}}
-	return objects.Of(r.control, "").Apply(ctx, target)
+	return objects.Apply(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: s.To, Kind: s.kind()}}})
+}
+
+// isEntry reports whether an exchange is an entry of any process with this prefix: the broker knows
+// one by its queue.
+func (r *Runner) isEntry(ctx context.Context, exchange string) (bool, error) {
+	there, err := delivery.Exists(ctx, r.control, "", NamesOf(r.cfg.Settings.Prefix, exchange).Queue)
+	return there == delivery.There, err
 }
 
 // Run passes messages on until ctx ends. Then it takes no more, waits up to ten seconds for those
@@ -257,25 +245,4 @@ func (r *Runner) Close() {
 	if r.in != nil {
 		r.in.Close()
 	}
-}
-
-// Destinations say where messages of an entry go.
-type Destinations struct {
-	To    string            // the exchange of all; or "":
-	Allow func(string) bool // header [ExchangeHeader] names one, and this permits it
-}
-
-// of is the exchange that a message goes to.
-func (d Destinations) of(headers amqp091.Table) (string, error) {
-	if d.To != "" {
-		return d.To, nil
-	}
-	name, ok := headers[ExchangeHeader].(string)
-	switch {
-	case !ok || name == "":
-		return "", fmt.Errorf("header %s does not name an exchange", ExchangeHeader)
-	case !d.Allow(name):
-		return "", fmt.Errorf("exchange %.120q is not allowed", name)
-	}
-	return name, nil
 }

@@ -72,15 +72,13 @@ func (s Spec) check(all []Spec) error {
 	return nil
 }
 
-// destinations are where its messages may go: not to other entries, and to nothing of the Delayer's.
-func (s Spec) destinations(prefix string, refused []string) Destinations {
-	if s.To != "" {
-		return Destinations{To: s.To}
+// allowed tells to which exchanges its messages may go where publishers choose: not to other entries,
+// and to nothing of the Delayer's.
+func (s Spec) allowed(prefix string, refused []string) func(exchange string) bool {
+	listed := Matches(s.Allow)
+	return func(name string) bool {
+		return listed(name) && !slices.Contains(refused, name) && !Owns(prefix, name)
 	}
-	allowed := Matches(s.Allow)
-	return Destinations{Allow: func(name string) bool {
-		return allowed(name) && !slices.Contains(refused, name) && !Owns(prefix, name)
-	}}
 }
 
 // Owns reports whether a name is of the Delayer with a prefix: nobody is let to publish there.
@@ -127,40 +125,33 @@ func (s Spec) kind() string {
 	return s.Type
 }
 
-// backArguments let the broker move to the parked messages what cannot be published again.
-func backArguments(parked string) amqp091.Table {
-	args := arguments()
-	args["x-dead-letter-exchange"] = ""
-	args["x-dead-letter-routing-key"] = parked
-	args["x-dead-letter-strategy"] = "at-least-once"
-	return args
-}
-
+// arguments are those of a queue that drops nothing: a full one refuses.
 func arguments() amqp091.Table {
 	return amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": objects.NeverGivenUp, "x-overflow": "reject-publish"}
 }
 
-// intake are the arguments of the first queue of an entry, which never drops a message: a full one
-// refuses. The Expiration of a message, which the plugin does not count, runs there. What expires
-// goes to the exchange expired.
-func intake(expired string) amqp091.Table {
+// deadLettering are those of one from which the broker moves messages to an exchange.
+func deadLettering(exchange string) amqp091.Table {
 	args := arguments()
-	args["x-max-length"] = objects.NeverFull
-	args["x-dead-letter-exchange"] = expired
+	args["x-dead-letter-exchange"] = exchange
 	args["x-dead-letter-strategy"] = "at-least-once"
 	return args
 }
 
 // Side is all that an entry needs behind its exchange, but To. Processes that disagree about the
-// destination are told apart by the marker.
+// destination are told apart by the marker. The Expiration of a message, which the plugin does not
+// count, runs in the first queue: what expires comes back.
 func (s Spec) Side(prefix string) topology.Plan {
 	n, expired := NamesOf(prefix, s.Name), named(prefix, "expired", s.Name)
+	intake, back := deadLettering(expired), deadLettering("")
+	intake["x-max-length"] = objects.NeverFull
+	back["x-dead-letter-routing-key"] = n.Parked // what cannot be published again
 	p := topology.Plan{
 		Markers:   []topology.Marker{s.Marker(prefix)},
 		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
 		Queues: []topology.Queue{
-			{Name: n.Queue, Args: intake(expired)},
-			{Name: n.Back, Args: backArguments(n.Parked)},
+			{Name: n.Queue, Args: intake},
+			{Name: n.Back, Args: back},
 			{Name: n.Parked, Args: arguments()},
 		},
 		Bindings: []topology.Binding{{Source: expired, Target: n.Back}},

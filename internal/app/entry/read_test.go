@@ -51,15 +51,15 @@ func TestRead(t *testing.T) {
 }
 
 func TestDestinations(t *testing.T) {
-	to := Spec{Name: "any", Allow: []string{"billing.*", "exact", "any", "p*"}}.destinations("p", []string{"any"})
+	r := rules{allowed: Spec{Name: "any", Allow: []string{"billing.*", "exact", "any", "p*"}}.allowed("p", []string{"any"})}
 	for name, want := range map[string]bool{
 		"billing.in": true, "billing.": true, "billing": false, "exact": true, "exactly": false, "": false, "any": false, "xbilling.in": false,
 		"billing.a\nb": true, "payments": true, "p.delivery": false,
 	} {
-		_, err := to.of(amqp091.Table{ExchangeHeader: name})
+		_, err := r.destination(amqp091.Table{ExchangeHeader: name})
 		assert.Equal(t, want, err == nil, "%q", name)
 	}
-	_, err := to.of(amqp091.Table{ExchangeHeader: 5})
+	_, err := r.destination(amqp091.Table{ExchangeHeader: 5})
 	require.Error(t, err)
 }
 

@@ -128,9 +128,6 @@ func (q *question[T]) look(ctx context.Context) (T, reply) {
 	return q.last, q.known
 }
 
-// Old reports whether what is known is older than it should be: the broker was asked in vain.
-func (a reply) Old() bool { return a.Err != nil }
-
 // What says in a few words what is wrong where there is no answer.
 func (a reply) What() string {
 	if errors.Is(a.Err, delayer.ErrAccess) {

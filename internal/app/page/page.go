@@ -165,8 +165,6 @@ func (p *Page) show(w http.ResponseWriter, status int, name string, f frame) {
 	_, _ = w.Write(b.Bytes())
 }
 
-type problem struct{ Text string }
-
 func (p *Page) fail(w http.ResponseWriter, v *visitor, status int, format string, args ...any) {
-	p.show(w, status, "problem", frame{Title: http.StatusText(status), Visitor: v, Content: problem{Text: fmt.Sprintf(format, args...)}})
+	p.show(w, status, "problem", frame{Title: http.StatusText(status), Visitor: v, Content: fmt.Sprintf(format, args...)})
 }

@@ -239,7 +239,11 @@ type Health struct {
 func (c *Health) Run(ctx context.Context, s cli.Streams) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url(), nil)
+	url := c.Address
+	if !strings.Contains(url, "://") {
+		url = "http://" + url + "/healthz"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -254,19 +258,8 @@ func (c *Health) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s: %s", c.url(), answer.Status, text)
+		return fmt.Errorf("%s answers %s: %s", url, answer.Status, text)
 	}
 	_, err = s.Out.Write(text)
 	return err
-}
-
-// url completes the address as --listen has it: localhost:8080, or :8080 for this machine.
-func (c *Health) url() string {
-	switch {
-	case strings.Contains(c.Address, "://"):
-		return c.Address
-	case strings.Contains(c.Address, "/"):
-		return "http://" + c.Address
-	}
-	return "http://" + c.Address + "/healthz"
 }

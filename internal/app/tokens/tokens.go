@@ -67,7 +67,7 @@ func (t *Token) Queue(name string) bool { return name != "" && t.queues(name) }
 type written struct {
 	Name      string   `yaml:"name"`
 	SHA256    string   `yaml:"sha256"`
-	Rights    []string `yaml:"rights"`
+	Rights    []Right  `yaml:"rights"`
 	Exchanges []string `yaml:"exchanges"`
 	Queues    []string `yaml:"queues"`
 }
@@ -100,7 +100,7 @@ func Parse(text []byte) ([]*Token, error) {
 }
 
 func (w written) token() (*Token, error) {
-	t := &Token{Name: w.Name, exchanges: entry.Matches(w.Exchanges), queues: entry.Matches(w.Queues)}
+	t := &Token{Name: w.Name, rights: w.Rights, exchanges: entry.Matches(w.Exchanges), queues: entry.Matches(w.Queues)}
 	sum, err := hex.DecodeString(w.SHA256)
 	switch {
 	case w.Name == "":
@@ -111,17 +111,16 @@ func (w written) token() (*Token, error) {
 		return nil, errors.New("sha256 is that of an empty text: nothing was piped into the command that made it")
 	case len(w.Rights) == 0:
 		return nil, errors.New("rights is empty: write rights: [publish]")
-	case slices.Contains(w.Rights, string(Publish)) != (len(w.Exchanges)+len(w.Queues) > 0):
+	case slices.Contains(w.Rights, Publish) != (len(w.Exchanges)+len(w.Queues) > 0):
 		return nil, errors.New("the right publish and a list of exchanges or queues belong together")
 	case slices.Contains(w.Exchanges, ""), slices.Contains(w.Queues, ""):
 		return nil, errors.New("a name is empty (queues has the names that the default exchange may be used for)")
 	}
 	copy(t.sum[:], sum)
-	for _, name := range w.Rights {
-		if !slices.Contains(rights, Right(name)) {
-			return nil, fmt.Errorf("rights: %.64q is not known (known: %s)", name, rights)
+	for _, right := range w.Rights {
+		if !slices.Contains(rights, right) {
+			return nil, fmt.Errorf("rights: %.64q is not known (known: %s)", right, rights)
 		}
-		t.rights = append(t.rights, Right(name))
 	}
 	if t.Has(Act) && !t.Has(View) {
 		return nil, errors.New("the right act needs the right view")
