@@ -46,7 +46,14 @@ func (a *API) Serve(ctx context.Context) error {
 	if a.files.certificate != nil {
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.files.certificate.get}
 	}
-	a.greet(listener.Addr())
+	a.Log.Info("the HTTP API is served", "http", listener.Addr().String(), "tls", a.files.certificate != nil)
+	host, _, _ := net.SplitHostPort(a.cfg.Listen)
+	switch {
+	case a.files.Tokens == nil:
+		a.Log.Warn("there is no file of tokens: every user of this machine may publish to every exchange and queue")
+	case a.files.certificate == nil && !loopback(host):
+		a.Log.Warn("tokens come unencrypted: give serve.http.tls, unless something in front of this process encrypts")
+	}
 	listener = netutil.LimitListener(listener, a.cfg.MaxConnections)
 	serve := server.Serve
 	if a.files.certificate != nil {
@@ -71,18 +78,6 @@ func (a *API) Serve(ctx context.Context) error {
 	}
 	<-ended //nolint:errcheck // http.ErrServerClosed
 	return nil
-}
-
-// greet says who may come.
-func (a *API) greet(at net.Addr) {
-	a.Log.Info("the HTTP API is served", "http", at.String(), "tls", a.files.certificate != nil)
-	host, _, _ := net.SplitHostPort(a.cfg.Listen)
-	switch {
-	case a.files.Tokens == nil:
-		a.Log.Warn("there is no file of tokens: every user of this machine may publish to every exchange and queue")
-	case a.files.certificate == nil && !loopback(host):
-		a.Log.Warn("tokens come unencrypted: give serve.http.tls, unless something in front of this process encrypts")
-	}
 }
 
 // watch reads the files again, every few seconds. What was read before stays valid where that fails.

@@ -69,9 +69,6 @@ type Runner struct {
 // migrate switch`. Errors are those of package delayer.
 func Open(ctx context.Context, cfg Config) (*Runner, error) {
 	r := &Runner{cfg: cfg, log: cfg.Settings.BrokerOptions("").Slog()}
-	if len(cfg.Entries) == 0 {
-		return r, nil
-	}
 	if err := r.open(ctx); err != nil {
 		r.Close()
 		return nil, err
@@ -80,6 +77,9 @@ func Open(ctx context.Context, cfg Config) (*Runner, error) {
 }
 
 func (r *Runner) open(ctx context.Context) error {
+	if len(r.cfg.Entries) == 0 {
+		return nil
+	}
 	reading := r.cfg.Settings.BrokerOptions("entry")
 	reading.AnyHeaders, reading.Channels = true, queues*len(r.cfg.Entries)
 	var err error

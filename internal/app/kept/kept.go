@@ -251,10 +251,20 @@ func (l *Look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
 	if m.Envelope.Exchange == "" {
 		what = "queue"
 	}
-	there, err := l.There(ctx, m)
+	exchange, key, _ := m.Destination()
+	if exchange != "" {
+		key = ""
+	}
+	at := [2]string{exchange, key}
+	there, asked := l.known[at]
+	if !asked && len(l.known) < mostLooks {
+		var err error
+		if there, err = l.client.Exists(ctx, exchange, key); err != nil {
+			return "", err
+		}
+		l.known[at] = there
+	}
 	switch {
-	case err != nil:
-		return "", err
 	case there == delivery.Gone:
 		return "no such " + what, nil
 	case m.Early():
@@ -263,24 +273,6 @@ func (l *Look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
 		return what + " was gone, is there now: retry", nil
 	}
 	return what + " was gone", nil
-}
-
-// There asks for the destination of a message.
-func (l *Look) There(ctx context.Context, m *undelivered.Kept) (delivery.Presence, error) {
-	exchange, key, _ := m.Destination()
-	if exchange != "" {
-		key = ""
-	}
-	at := [2]string{exchange, key}
-	there, asked := l.known[at]
-	if asked || len(l.known) == mostLooks {
-		return there, nil
-	}
-	there, err := l.client.Exists(ctx, exchange, key)
-	if err == nil {
-		l.known[at] = there
-	}
-	return there, err
 }
 
 // Destination is where retry sends a message.

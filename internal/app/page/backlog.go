@@ -108,7 +108,8 @@ func (m *item) has(text string) bool {
 
 // NewBacklog opens the queues of a configuration, until Close.
 func NewBacklog(cfg backend.Config, settings engine.Settings) *Backlog {
-	last := readings{back: map[string]int{}}
+	var mu sync.Mutex
+	returned := map[string]int{} // how many messages a look at a queue has, which is how many the next must read at least
 	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		client, err := kept.Open(ctx, cfg, settings, queue)
 		if err != nil {
@@ -122,7 +123,21 @@ func NewBacklog(cfg backend.Config, settings engine.Settings) *Backlog {
 			}
 			defer sender.Close()
 		}
-		return last.read(ctx, client, sender, visit)
+		mu.Lock()
+		soon := max(returned[queue], mostShown)
+		mu.Unlock()
+		reader, total, err := client.Read(ctx)
+		if err != nil {
+			return 0, err
+		}
+		reader.Soon(soon)
+		defer func() {
+			reader.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			returned[queue] = reader.Returned()
+		}()
+		return total, visitEach(ctx, reader, kept.NewLook(client), sender, visit)
 	}, time.Now)
 }
 
@@ -163,65 +178,40 @@ func (b *Backlog) Close() {
 	b.done.Wait()
 }
 
-// readings are how queues were read the last time.
-type readings struct {
-	mu   sync.Mutex
-	back map[string]int // how many messages were returned, which is how many must be read at least
-}
-
-// read visits messages.
-func (last *readings) read(ctx context.Context, client *undelivered.Client, sender *undelivered.Sender, visit func(*item) error) (int, error) {
-	last.mu.Lock()
-	soon := max(last.back[client.Queue()], mostShown)
-	last.mu.Unlock()
-	reader, total, err := client.Read(ctx)
-	if err != nil {
-		return 0, err
-	}
-	reader.Soon(soon)
-	defer func() {
-		reader.Close()
-		last.mu.Lock()
-		defer last.mu.Unlock()
-		last.back[client.Queue()] = reader.Returned()
-	}()
-	look := kept.NewLook(client)
+// visitEach visits messages until errEnough, and reads on as far as the look before has.
+func visitEach(ctx context.Context, reader *undelivered.Reader, look *kept.Look, sender *undelivered.Sender, visit func(*item) error) error {
 	for enough := false; ; {
 		m, err := reader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return total, nil
-		}
-		if err == nil && !enough {
-			if err = visitOne(ctx, m, look, sender, visit); errors.Is(err, errEnough) {
-				reader.Enough()
-				enough, err = true, nil
-			}
+			return nil
 		}
 		if err != nil {
-			return 0, err
+			return err
+		}
+		if !enough {
+			shown, err := look.Message(ctx, m)
+			if err != nil {
+				return err
+			}
+			err = visit(&item{
+				Message: shown, Mark: fingerprint(m), remove: m.Remove,
+				whole: func() kept.Whole { return shown.Whole(m) },
+				retry: func(ctx context.Context) (string, error) {
+					stays, err := sender.Send(ctx, m)
+					if stays != "" || err != nil {
+						return stays, err
+					}
+					return "", m.Remove()
+				},
+			})
+			if enough = errors.Is(err, errEnough); enough {
+				reader.Enough()
+			} else if err != nil {
+				return err
+			}
 		}
 		m.Forget()
 	}
-}
-
-func visitOne(
-	ctx context.Context, m *undelivered.Kept, look *kept.Look, sender *undelivered.Sender, visit func(*item) error,
-) error {
-	shown, err := look.Message(ctx, m)
-	if err != nil {
-		return err
-	}
-	return visit(&item{
-		Message: shown, Mark: fingerprint(m), remove: m.Remove,
-		whole: func() kept.Whole { return shown.Whole(m) },
-		retry: func(ctx context.Context) (string, error) {
-			stays, err := sender.Send(ctx, m)
-			if stays != "" || err != nil {
-				return stays, err
-			}
-			return "", m.Remove()
-		},
-	})
 }
 
 // fingerprint is the same each time that a message is read, and hardly that of another one.

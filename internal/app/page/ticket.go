@@ -14,10 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
-const (
-	ticketWithin = 10 * time.Second // for the broker's confirm
-	mostAsked    = 400              // letters: of a ticket there are at most 120
-)
+const ticketWithin = 10 * time.Second // for the broker's confirm
 
 // Tickets read tickets, and cancel and postpone by them. Nil is that of a backend that has none.
 type Tickets struct {
@@ -51,9 +48,6 @@ type scheduled struct {
 
 // scheduled reads a ticket, or says what is wrong with it.
 func (p *Page) scheduled(text string) (s scheduled, wrong string) {
-	if len(text) > mostAsked {
-		return s, "That is no ticket."
-	}
 	found, err := p.Tickets.read(delayer.Ticket(text))
 	if err != nil {
 		return s, notOurs(err)
@@ -109,13 +103,6 @@ type change struct {
 	New           delayer.Ticket
 }
 
-func (c change) action() string {
-	if c.Later {
-		return "postpone"
-	}
-	return "cancel"
-}
-
 // changeTicket asks whether somebody is sure, and cancels or postpones then.
 func (p *Page) changeTicket(w http.ResponseWriter, r *http.Request, v *visitor) {
 	if p.Tickets == nil {
@@ -163,8 +150,10 @@ func (p *Page) changeOf(r *http.Request) (c change, wrong string) {
 func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ticketWithin) // a browser that goes away ends nothing
 	defer cancel()
+	action := "cancel"
 	var err error
 	if c.Later {
+		action = "postpone"
 		c.New, err = p.Tickets.by.Postpone(ctx, delayer.Ticket(c.Text), max(0, c.To.Sub(p.now())))
 	} else {
 		err = p.Tickets.by.Cancel(ctx, delayer.Ticket(c.Text))
@@ -173,7 +162,7 @@ func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 	if err != nil {
 		done, text = 0, strings.TrimPrefix(err.Error(), "delayer: ")
 	}
-	p.Log.Info("an action of the page has ended", "who", who, "action", c.action(), "message", c.ID, "asked", 1, "done", done, "error", text)
+	p.Log.Info("an action of the page has ended", "who", who, "action", action, "message", c.ID, "asked", 1, "done", done, "error", text)
 	status = http.StatusOK
 	switch {
 	case err != nil:

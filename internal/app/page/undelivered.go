@@ -185,15 +185,14 @@ func readable(body []byte) (text, form string, cut bool) {
 	}
 	if cut = len(body) > mostText; cut {
 		body = body[:mostText]
-	}
-	whole := body
-	for range utf8.UTFMax - 1 { // a character may be cut
-		if cut && !utf8.Valid(whole) {
-			whole = whole[:len(whole)-1]
+		for range utf8.UTFMax - 1 { // a character may be cut
+			if !utf8.Valid(body) {
+				body = body[:len(body)-1]
+			}
 		}
 	}
-	if utf8.Valid(whole) {
-		return string(whole), "text", cut
+	if utf8.Valid(body) {
+		return string(body), "text", cut
 	}
 	return hex.Dump(body), "bytes", cut
 }

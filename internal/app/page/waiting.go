@@ -52,7 +52,7 @@ func waitingOf(l look) waiting {
 	if !l.Known {
 		return w
 	}
-	w.Facts = waitingFacts(l.Status)
+	w.Facts = []fact{waitingFact(l.Status), nextFact(l.Status)}
 	for _, b := range l.Backends {
 		w.Parts = append(w.Parts, partOf(b, l.Time))
 	}
@@ -61,25 +61,6 @@ func waitingOf(l look) waiting {
 	}
 	w.Others = append(w.Others, l.Status.Others...)
 	return w
-}
-
-// waitingFacts are how many wait, and the next that are due.
-func waitingFacts(s status.Status) []fact {
-	list := []fact{waitingFact(s)}
-	held, controllers := 0, 0
-	for _, b := range s.Backends {
-		if n, since := b.Overdue(); n != nil && *n > 0 && s.Time.Sub(since) >= time.Minute {
-			list = append(list, fact{Name: "overdue", Value: format.Thousands(*n), Note: "for " + cli.Age(since, s.Time), Wrong: true})
-		}
-		if b.Held != nil && b.Unread == nil { // with slots they are counted as waiting
-			held += *b.Held
-			controllers += len(b.Each)
-		}
-	}
-	if held > controllers { // each may hold a message of its own
-		list = append(list, fact{Name: "with controllers", Value: format.Thousands(held), Note: "in memory, due within minutes; not counted as waiting"})
-	}
-	return append(list, nextFact(s))
 }
 
 // nextFact is when the next message is due, as far as queues tell.

@@ -45,7 +45,6 @@ func TestWaiting(t *testing.T) {
 		assert.Contains(t, plain(text), want)
 	}
 	assert.NotContains(t, text, "p.slot", "it has bundles")
-	assert.NotContains(t, text, "with controllers", "they are counted")
 
 	var order []string
 	for _, r := range waitingOf(look{figures{Status: slots()}, reply{Known: true}}).Parts[0].Rows {

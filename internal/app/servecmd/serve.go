@@ -55,13 +55,6 @@ func (c config) nothing() bool {
 	return len(c.Exchanges) == 0 && len(c.Recurring) == 0 && c.HTTP.Listen == ""
 }
 
-const (
-	usualPrefetch = 500
-	mostPrefetch  = 1<<16 - 1
-)
-
-func defaultConfig() config { return config{Prefetch: usualPrefetch, HTTP: api.DefaultConfig()} }
-
 var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
 	"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}, or serve: {http: {listen: 127.0.0.1:8080}}; docs/serve.md has more")
 
@@ -216,12 +209,13 @@ func watch(ctx context.Context, log *slog.Logger, api *management.Client, vhost,
 }
 
 func parseConfig(text []byte) (config, error) {
-	cfg := defaultConfig()
+	const usual, most = 500, 1<<16 - 1
+	cfg := config{Prefetch: usual, HTTP: api.DefaultConfig()}
 	if err := strict.Section(text, "serve", &cfg); err != nil {
 		return cfg, err
 	}
-	if cfg.Prefetch <= 0 || cfg.Prefetch > mostPrefetch {
-		return cfg, engine.ConfigError("serve.prefetch", fmt.Errorf("%d is not between 1 and %d", cfg.Prefetch, mostPrefetch), "leave it out for 500")
+	if cfg.Prefetch <= 0 || cfg.Prefetch > most {
+		return cfg, engine.ConfigError("serve.prefetch", fmt.Errorf("%d is not between 1 and %d", cfg.Prefetch, most), "leave it out for 500")
 	}
 	if err := entry.Check(cfg.Exchanges); err != nil {
 		return cfg, engine.ConfigError("serve.exchanges", err, "")
