@@ -151,11 +151,12 @@ var tables = schema.Schema{
 	Hint: "call outbox.Migrate, run `delayer outbox migrate`, or apply outbox/migrations by hand; search_path must lead there",
 }
 
-// A Beginner is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
-type Beginner interface {
+// A DB is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
+type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
 // Migrate creates the outbox's tables in the first schema of search_path, or upgrades them, in one
 // transaction. Programs may call it at every start, several at once.
-func Migrate(ctx context.Context, db Beginner) error { return tables.Apply(ctx, db) }
+func Migrate(ctx context.Context, db DB) error { return tables.Apply(ctx, db) }

@@ -10,11 +10,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// A Querier is a *pgx.Conn, a *pgxpool.Pool or a pgx.Tx.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // A Lag counts the messages in the outbox. Alert on Oldest, and on Failed above zero.
 type Lag struct {
 	// Ready are the messages that a relay could publish now, or is publishing.
@@ -37,7 +32,7 @@ FROM delayer_outbox`
 
 // ReadLag counts the messages in the outbox. It reads the whole table, which is small unless the
 // relays cannot keep up.
-func ReadLag(ctx context.Context, db Querier) (Lag, error) {
+func ReadLag(ctx context.Context, db DB) (Lag, error) {
 	rows, _ := db.Query(ctx, lag) // rows have its error
 	l, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (l Lag, err error) {
 		var oldest int64
@@ -71,7 +66,7 @@ SELECT id, message, enqueued, due, attempts, next_try, error
 FROM delayer_outbox WHERE error IS NOT NULL ORDER BY id LIMIT $1`
 
 // Failures lists up to limit messages whose last try failed, oldest first.
-func Failures(ctx context.Context, db Querier, limit int) ([]Failure, error) {
+func Failures(ctx context.Context, db DB, limit int) ([]Failure, error) {
 	rows, _ := db.Query(ctx, failures, limit) // rows have its error
 	list, err := pgx.CollectRows(rows, readFailure)
 	if err != nil {

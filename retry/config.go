@@ -91,7 +91,7 @@ func (c Config) resolve(l delayer.Limits) (Config, error) {
 	if key, err := c.check(); err != nil {
 		return c, &delayer.Error{Op: "open retry", Object: key, Kind: delayer.ErrConfig, Cause: err}
 	}
-	return c, c.Policy.Validate(l)
+	return c, c.Policy.validate(l)
 }
 
 func (c Config) check() (key string, err error) {

@@ -6,7 +6,8 @@ import (
 )
 
 // Permanent marks an error that no further attempt can fix: the message is parked at once.
-// Permanent(nil) is nil. An error that has a method Permanent() bool returning true needs no mark.
+// Permanent(nil) is nil. An error that has a method Permanent() bool returning true needs no mark; of
+// joined errors the first that has such a method decides, as with [errors.As].
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -37,9 +38,8 @@ type after struct {
 
 func (a *after) Unwrap() error { return a.error }
 
-// IsPermanent reports whether err parks the message at once. Of joined errors the first that has a
-// method Permanent decides, as with [errors.As].
-func IsPermanent(err error) (is bool) {
+// isPermanent reports whether err parks the message at once.
+func isPermanent(err error) (is bool) {
 	defer func() { _ = recover() }() // an error whose method panics, as one of a nil pointer does, has no mark
 	var mark interface{ Permanent() bool }
 	return errors.As(err, &mark) && mark.Permanent()

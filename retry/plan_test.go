@@ -88,7 +88,7 @@ func TestPlan_Waits(t *testing.T) {
 		"after, age":              {Policy{Intervals: []time.Duration{3 * s}, MaxAge: m}, ladder, After(errTest, time.Hour), nil, "later than 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, c.policy.Validate(c.limits))
+			require.NoError(t, c.policy.validate(c.limits))
 			list, reason := waits(planner{c.policy, c.limits, func() float64 { return 0.5 }}, c.err)
 			assert.Equal(t, c.want, list)
 			assert.Contains(t, reason, c.park)
@@ -137,7 +137,7 @@ func TestPlan_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.SampledFrom([]delayer.Limits{ladder, tiers}).Draw(t, "limits")
 		policy := policies(t)
-		if policy.Validate(l) != nil {
+		if policy.validate(l) != nil {
 			return
 		}
 		chance := func() float64 { return rapid.Float64Range(0, 0.999999).Draw(t, "chance") }

@@ -14,6 +14,10 @@ import (
 // A Policy says how long a failed message waits, and when to give up. The waits are listed in
 // Intervals, or computed from First: constant, or exponential with Factor.
 //
+// Without Jitter, listed intervals must be delays of the backend. Computed waits are rounded up to
+// its resolution or next tier; with [delayer.Limits].ExactTiers they must be tiers. All waits must be
+// within its longest delay. [Open] and [Consume] check it.
+//
 // It can be part of a service's own YAML.
 type Policy struct {
 	// Intervals are the waits after the first failure, the second and so on. The last one also
@@ -54,11 +58,8 @@ func (p Policy) attempts() int {
 	return defaultAttempts
 }
 
-// Validate checks the policy against the limits of a Delayer. Without Jitter, listed intervals must
-// be delays of the backend. Computed waits are rounded up to its resolution or next tier; with
-// [delayer.Limits].ExactTiers they must be tiers. All waits must be within its longest delay.
-// [Open] and [Consume] call Validate.
-func (p Policy) Validate(l delayer.Limits) error {
+// validate checks the policy against the limits of a Delayer.
+func (p Policy) validate(l delayer.Limits) error {
 	if key, err := p.check(); err != nil {
 		return configError(key, err)
 	}
@@ -143,7 +144,7 @@ type decision struct {
 
 // decide returns the decision for a state that already counts the failure err.
 func (p planner) decide(s attempt.State, now time.Time, err error) decision {
-	if IsPermanent(err) {
+	if isPermanent(err) {
 		return decision{park: "the error is permanent"}
 	}
 	if s.Failures >= p.policy.attempts() {

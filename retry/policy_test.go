@@ -45,7 +45,7 @@ func TestPolicy_Refused(t *testing.T) {
 		"jitter, exact":      {Policy{Intervals: []time.Duration{3 * s}, Jitter: 0.1}, exact, "jitter"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.policy.Validate(c.limits)
+			err := c.policy.validate(c.limits)
 			require.ErrorIs(t, err, delayer.ErrConfig)
 			assert.ErrorContains(t, err, c.want)
 		})
@@ -68,7 +68,7 @@ func FuzzPolicy(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first int64, factor float64, attempts int, resolution int64) {
 		l := delayer.Limits{Max: 1 << 40, Resolution: time.Duration(max(1, resolution%int64(time.Hour)))}
 		p := Policy{First: time.Duration(first), Factor: factor, MaxAttempts: attempts}
-		if p.Validate(l) != nil {
+		if p.validate(l) != nil {
 			return
 		}
 		list, _ := waits(planner{p, l, func() float64 { return 0.5 }}, errTest)
