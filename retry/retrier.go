@@ -205,11 +205,10 @@ const (
 func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 	held, release := context.WithTimeout(alive, r.cfg.Hold)
 	defer release()
-	deadline, _ := held.Deadline()
-	waiting, wake := context.WithCancel(alive)
+	waiting, wake := context.WithCancel(held)
 	defer wake()
 	defer context.AfterFunc(stop, wake)()
-	over := func() bool { return waiting.Err() != nil || stop.Err() != nil || time.Until(deadline) <= 0 }
+	over := func() bool { return waiting.Err() != nil || stop.Err() != nil }
 	pauses := pace.Backoff{First: firstPause, Longest: longestPause}
 	for {
 		err := r.publish(held, f)
@@ -225,7 +224,7 @@ func (r *Retrier) settle(stop, alive context.Context, f *failure) bool {
 			return true
 		}
 		if !over() {
-			next := min(pauses.Failed(), time.Until(deadline))
+			next := pauses.Failed()
 			r.cfg.Logger.Warn("a failed message is not confirmed where it is to wait", f.name, "error", err, "again_in", next)
 			_ = pace.Sleep(waiting, next)
 		}

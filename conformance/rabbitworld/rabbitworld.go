@@ -75,7 +75,7 @@ func connect(ctx context.Context, url string) (*amqpclient.Client, error) {
 }
 
 // Close ends the connection.
-func (b *Worlds) Close() error { return b.client.Close() }
+func (b *Worlds) Close() { b.client.Close() }
 
 // World opens a World with a connection of its own, for [conformance.Harness].World.
 func (b *Worlds) World(ctx context.Context) (conformance.World, error) {
@@ -116,31 +116,30 @@ type world struct {
 	broker *Worlds
 	client *amqpclient.Client
 
-	mu        sync.Mutex
-	queues    []string
-	exchanges []string
-	resumes   []func(context.Context) error // for the queues that are suspended
+	mu       sync.Mutex
+	declared topology.Plan
+	resumes  []func(context.Context) error // for the queues that are suspended
 }
 
 var _ conformance.World = (*world)(nil)
 
 func (w *world) DeclareQueue(ctx context.Context, name string) error {
-	return w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeClassic})
+	return w.declare(ctx, queue(name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeClassic}))
 }
 
 // DeclareFullQueue declares a classic queue. A quorum queue takes some messages more than its
 // maximum.
 func (w *world) DeclareFullQueue(ctx context.Context, name string) error {
-	return w.declare(ctx, name, amqp091.Table{
+	return w.declare(ctx, queue(name, amqp091.Table{
 		amqp091.QueueTypeArg: amqp091.QueueTypeClassic, amqp091.QueueMaxLenArg: int64(0), amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,
-	})
+	}))
 }
 
 func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func(context.Context) error, err error) {
 	if w.broker.cfg.Suspend == nil {
 		return nil, conformance.Unable("suspend a queue: Config.Suspend is nil")
 	}
-	if err := w.declare(ctx, name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum}); err != nil {
+	if err := w.declare(ctx, queue(name, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum})); err != nil {
 		return nil, err
 	}
 	again, err := w.broker.cfg.Suspend(ctx, name)
@@ -158,11 +157,12 @@ func (w *world) DeclareStuckQueue(ctx context.Context, name string) (resume func
 	return resume, nil
 }
 
-func (w *world) declare(ctx context.Context, name string, args amqp091.Table) error {
+func (w *world) declare(ctx context.Context, p topology.Plan) error {
 	w.mu.Lock()
-	w.queues = append(w.queues, name)
+	w.declared.Queues = append(w.declared.Queues, p.Queues...)
+	w.declared.Exchanges = append(w.declared.Exchanges, p.Exchanges...)
 	w.mu.Unlock()
-	return w.client.Declare(ctx, queue(name, args))
+	return w.client.Declare(ctx, p)
 }
 
 func queue(name string, args amqp091.Table) topology.Plan {
@@ -178,10 +178,7 @@ func (w *world) DeleteQueue(ctx context.Context, name string) error {
 }
 
 func (w *world) DeclareExchange(ctx context.Context, name, kind string) error {
-	w.mu.Lock()
-	w.exchanges = append(w.exchanges, name)
-	w.mu.Unlock()
-	return w.client.Declare(ctx, exchange(name, kind))
+	return w.declare(ctx, exchange(name, kind))
 }
 
 func (w *world) DeleteExchange(ctx context.Context, name string) error {
@@ -265,21 +262,12 @@ func (w *world) Clock(context.Context) (conformance.Clock, error) {
 }
 
 func (w *world) Close() error {
+	defer w.client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	var errs []error
 	for _, resume := range w.resumes { // to delete a queue that is suspended would hang
 		errs = append(errs, resume(ctx))
 	}
-	for _, name := range w.queues {
-		if err := w.DeleteQueue(ctx, name); err != nil {
-			errs = append(errs, fmt.Errorf("delete queue %s: %w", name, err))
-		}
-	}
-	for _, name := range w.exchanges {
-		if err := w.DeleteExchange(ctx, name); err != nil {
-			errs = append(errs, fmt.Errorf("delete exchange %s: %w", name, err))
-		}
-	}
-	return errors.Join(append(errs, w.client.Close())...)
+	return errors.Join(append(errs, w.client.Remove(ctx, w.declared))...)
 }

@@ -154,33 +154,21 @@ func (c *Client) retries(err error) bool {
 	if len(c.options.URLs) > 1 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_ = c.disconnect()
+		c.disconnect()
 	}
 	return true
 }
 
-func (c *Client) disconnect() error {
-	return closing(c.conn.CloseDeadline(time.Now().Add(closeTimeout)))
-}
-
-// closing returns an error of closing a connection, unless the broker has closed it meanwhile.
-// RabbitMQ 4.3 does (541) where a consumer begins again while its queue is being deleted.
-func closing(err error) error {
-	var answer *amqp091.Error
-	if errors.Is(err, amqp091.ErrClosed) || errors.As(err, &answer) && answer.Server {
-		return nil
-	}
-	return err
-}
+// disconnect leaves out what the broker answers: it may be gone, or have closed the connection itself.
+func (c *Client) disconnect() { _ = c.conn.CloseDeadline(time.Now().Add(closeTimeout)) }
 
 // Close ends the consumers and closes the connection. It may be called more than once.
-func (c *Client) Close() error {
+func (c *Client) Close() {
 	c.end()
 	c.mu.Lock()
-	err := c.disconnect()
+	c.disconnect()
 	c.mu.Unlock()
 	c.consumers.Wait()
-	return err
 }
 
 // prefetch is how many messages the broker sends ahead of their acknowledgements.

@@ -97,5 +97,6 @@ func (d *destination) remove(ctx context.Context) error {
 	for _, stop := range d.stop {
 		stop()
 	}
-	return errors.Join(d.client.Remove(ctx, d.topology()), d.client.Close())
+	defer d.client.Close()
+	return d.client.Remove(ctx, d.topology())
 }

@@ -42,7 +42,8 @@ func openReceiver(ctx context.Context, r *Run, urls []string) (*receiver, error)
 	}
 	c := &receiver{run: r, client: client}
 	if err := errors.Join(c.declare(ctx, nil), c.resume(ctx)); err != nil {
-		return nil, errors.Join(err, client.Close())
+		client.Close()
+		return nil, err
 	}
 	return c, nil
 }
@@ -145,9 +146,10 @@ func (c *receiver) close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := errors.Join(c.remove(ctx), c.client.Close())
+	err := c.remove(ctx)
+	c.client.Close()
 	if c.unroutable != nil {
-		err = errors.Join(err, c.unroutable.Close())
+		c.unroutable.Close()
 	}
 	return err
 }

@@ -144,7 +144,8 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 			p.Exchanges = append(p.Exchanges, topology.Exchange{Name: name})
 		}
 	}
-	return errors.Join(client.Remove(ctx, p), client.Close())
+	defer client.Close()
+	return client.Remove(ctx, p)
 }
 
 // A client publishes with a confirm, one message at a time. It connects again before the next
