@@ -33,13 +33,5 @@
 // A delay longer than [delayer.Limits].Max waits in the table until it fits. With fixed tiers, a
 // message that has waited in the table stays there until what is left of its delay is a tier.
 //
-// # Several relays
-//
-// Any number of relays may run. A relay locks the rows that it publishes (FOR UPDATE SKIP LOCKED).
-// If it is killed, the others take its rows when they poll, but those that it had left unconfirmed
-// only after [Config].Timeout and a pause. A notification wakes a relay at each
-// commit; polling finds what a notification missed.
-//
-// [ReadLag] returns how many messages wait, and since when. docs/outbox.md describes operation and
-// sizes.
+// Any number of relays may run. docs/outbox.md describes them, operation, [ReadLag] and sizes.
 package outbox

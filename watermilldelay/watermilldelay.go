@@ -11,23 +11,18 @@
 //
 // # Subscribers
 //
-// Consume with watermill-amqp, version 3.1 or later: the messages have its format. RabbitMQ adds
-// headers to a delayed message that are not strings, such as x-death. watermill-amqp's
-// DefaultMarshaler refuses such a message, and it is delivered again for ever. [StringHeaders]
-// prevents that:
+// Consume with watermill-amqp, version 3.1 or later, and with [StringHeaders]: the headers that
+// RabbitMQ adds to a delayed message, such as x-death, are not strings, and DefaultMarshaler refuses
+// them.
 //
 //	config := amqp.NewDurableQueueConfig(url)
 //	config.Marshaler = amqp.DefaultMarshaler{PreprocessDelivery: watermilldelay.StringHeaders}
 //
-// The metadata then has [delayer.Header] and the keys of components/delay. If you publish a message
-// again with that metadata, it is not delayed again once its time has passed.
-//
 // # Topics
 //
-// A topic is the name of a queue, as with watermill-amqp's NewDurableQueueConfig. For its
-// NewDurablePubSubConfig, where a topic is a fanout exchange, set [Config].Address. The Publisher
-// declares nothing. If the queue or exchange does not exist, Publish returns
-// [delayer.ErrUnroutable]; a subscriber's SubscribeInitialize declares it.
+// A topic is the name of a queue, as with NewDurableQueueConfig. For NewDurablePubSubConfig, where a
+// topic is a fanout exchange, set [Config].Address. The Publisher declares nothing: if the queue or
+// exchange does not exist, Publish returns [delayer.ErrUnroutable].
 //
 // Only programs that import this package link Watermill.
 package watermilldelay
