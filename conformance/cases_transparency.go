@@ -155,17 +155,13 @@ func (t *trial) differences(want, got Arrival) []string {
 		}
 	}
 	for name, value := range got.Headers {
-		if _, there := want.Headers[name]; !there && !t.mayAdd(name) {
+		mayBeAdded := name == delayer.Header || name == "x-death" || strings.HasPrefix(name, "x-first-death-") ||
+			strings.HasPrefix(name, "x-last-death-") || slices.Contains(t.h.Added, name)
+		if _, there := want.Headers[name]; !there && !mayBeAdded {
 			diffs = append(diffs, fmt.Sprintf("header %s was added: %s", name, show(value)))
 		}
 	}
 	return diffs
-}
-
-// mayAdd reports whether a Delayer or the broker may add a header.
-func (t *trial) mayAdd(name string) bool {
-	return name == delayer.Header || name == "x-death" || strings.HasPrefix(name, "x-first-death-") ||
-		strings.HasPrefix(name, "x-last-death-") || slices.Contains(t.h.Added, name)
 }
 
 func show(v any) string { return abridged(fmt.Sprintf("%T %#v", v, v)) }

@@ -122,31 +122,6 @@ func (t *trial) exactly(in *receiver, outs []outcome) {
 // twice.
 func (t *trial) only(in *receiver, outs []outcome, again bool) {
 	t.Helper()
-	v := t.account(in, outs).Verdict()
-	id := func(m course) string { return m.ID }
-	t.none(in, "not expected", each(v.Strangers, id))
-	t.none(in, "arrived, though the error said that they were not stored", each(v.Untrue, func(m course) string {
-		return sprintf("%s (%v)", m.ID, m.Err)
-	}))
-	if !again {
-		t.none(in, "delivered more than once", each(v.Twice, id))
-	}
-	t.none(in, "early", each(v.Early, func(m course) string {
-		return sprintf("%s by %v of %v", m.ID, m.EarlyBy(), m.Delay)
-	}))
-}
-
-func each(messages []course, describe func(course) string) (described []string) {
-	for _, m := range messages {
-		described = append(described, describe(m))
-	}
-	return described
-}
-
-type course = account.Course[string]
-
-// account returns what became of outs until now. Sentinels are not counted.
-func (t *trial) account(in *receiver, outs []outcome) *account.Account[string] {
 	a := account.New[string](t.began)
 	for _, o := range outs {
 		a.Ask(course{ID: o.id(), Asked: a.At(o.before), Delay: o.delay})
@@ -157,13 +132,30 @@ func (t *trial) account(in *receiver, outs []outcome) *account.Account[string] {
 			a.Arrive(arrival.MessageId, a.At(arrival.At))
 		}
 	}
-	return a
+	v := a.Verdict()
+	id := func(m course) string { return m.ID }
+	t.none(in, "not expected", v.Strangers, id)
+	t.none(in, "arrived, though the error said that they were not stored", v.Untrue, func(m course) string {
+		return sprintf("%s (%v)", m.ID, m.Err)
+	})
+	if !again {
+		t.none(in, "delivered more than once", v.Twice, id)
+	}
+	t.none(in, "early", v.Early, func(m course) string {
+		return sprintf("%s by %v of %v", m.ID, m.EarlyBy(), m.Delay)
+	})
 }
 
-func (t *trial) none(in *receiver, what string, ids []string) {
+type course = account.Course[string]
+
+func (t *trial) none(in *receiver, what string, messages []course, describe func(course) string) {
 	t.Helper()
-	if len(ids) > 0 {
-		t.errorf("queue %s: %s: %s", in.queue, what, list(ids))
+	var described []string
+	for _, m := range messages {
+		described = append(described, describe(m))
+	}
+	if len(described) > 0 {
+		t.errorf("queue %s: %s: %s", in.queue, what, list(described))
 	}
 }
 

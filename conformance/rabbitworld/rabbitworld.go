@@ -93,22 +93,6 @@ func consume(ctx context.Context, c *amqpclient.Client, queue string, arrived fu
 	return err
 }
 
-func publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
-	const mandatory, immediate = false, false
-	if err := ch.Confirm(noWait); err != nil {
-		return err
-	}
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
-	if err != nil {
-		return err
-	}
-	acked, err := confirm.WaitContext(ctx)
-	if err == nil && !acked {
-		return errors.New("the broker refused the message, or the connection was lost")
-	}
-	return err
-}
-
 const noWait = false // the argument of amqp091-go's methods
 
 // A world remembers what it declared, and deletes it when it is closed.
@@ -194,7 +178,21 @@ func (w *world) Unbind(ctx context.Context, queue, key, exchange string, args am
 }
 
 func (w *world) Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error {
-	return w.client.Do(ctx, func(ch *amqp091.Channel) error { return publish(ctx, ch, exchange, key, msg) })
+	const mandatory, immediate = false, false
+	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
+		if err := ch.Confirm(noWait); err != nil {
+			return err
+		}
+		confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+		if err != nil {
+			return err
+		}
+		acked, err := confirm.WaitContext(ctx)
+		if err == nil && !acked {
+			return errors.New("the broker refused the message, or the connection was lost")
+		}
+		return err
+	})
 }
 
 func (w *world) Consume(ctx context.Context, queue string, arrived func(conformance.Arrival)) error {

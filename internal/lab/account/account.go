@@ -169,24 +169,19 @@ func (a *Account[ID]) Keep(id ID, at time.Duration) {
 func (a *Account[ID]) note(id ID, change func(*Course[ID])) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	m := a.message(id)
+	m, known := a.byID[id]
+	if !known {
+		if len(a.block) == cap(a.block) {
+			a.block = make([]Course[ID], 0, 1024)
+		}
+		a.block = append(a.block, Course[ID]{ID: id})
+		m = &a.block[len(a.block)-1]
+		a.byID[id], a.inOrder = m, append(a.inOrder, m)
+	}
 	arrived, missing := m.awaitedArrived(), m.awaitedMissing()
 	change(m)
 	a.counts.Arrived += m.awaitedArrived() - arrived
 	a.counts.Undone += m.awaitedMissing() - missing
-}
-
-func (a *Account[ID]) message(id ID) *Course[ID] {
-	if m, ok := a.byID[id]; ok {
-		return m
-	}
-	if len(a.block) == cap(a.block) {
-		a.block = make([]Course[ID], 0, 1024)
-	}
-	a.block = append(a.block, Course[ID]{ID: id})
-	m := &a.block[len(a.block)-1]
-	a.byID[id], a.inOrder = m, append(a.inOrder, m)
-	return m
 }
 
 // Counts tells how far the run is.

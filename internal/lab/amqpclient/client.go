@@ -125,25 +125,20 @@ func (c *Client) once(ctx context.Context, f func(*amqp091.Channel) error) error
 			return fmt.Errorf("%w: %w", errLost, err)
 		}
 	}
-	err = f(ch)
-	if err != nil || !c.keep(ch) {
-		_ = ch.Close() // an error of f has closed it already
+	if err = f(ch); err != nil {
+		_ = ch.Close() // or f's error has closed it already
+		if conn.IsClosed() {
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
+		return err
 	}
-	if err != nil && conn.IsClosed() {
-		return fmt.Errorf("%w: %w", errLost, err)
-	}
-	return err
-}
-
-// keep keeps a channel for the next Do. It returns false if there is one already.
-func (c *Client) keep(ch *amqp091.Channel) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.idle != nil && !c.idle.IsClosed() {
-		return false
+	ch, c.idle = c.idle, ch
+	c.mu.Unlock()
+	if ch != nil {
+		_ = ch.Close() // another Do has given one back meanwhile
 	}
-	c.idle = ch
-	return true
+	return nil
 }
 
 // retries asks Options.Retry. With several brokers it disconnects, so that another one is tried.
