@@ -51,8 +51,8 @@ func try(t tester, h Harness, c testCase, shared func() (delayer.Delayer, error)
 	if c.own || c.alone {
 		tr.d = tr.open()
 		defer func() { _ = tr.d.Close() }() // the cases about Close check what it returns
-	} else {
-		tr.d = tr.opened(shared())
+	} else if tr.d, err = shared(); err != nil {
+		tr.failf("the Delayer does not open: %v", err)
 	}
 	tr.lim = tr.d.Limits()
 	var end context.CancelFunc
@@ -65,11 +65,6 @@ func try(t tester, h Harness, c testCase, shared func() (delayer.Delayer, error)
 func (t *trial) open() delayer.Delayer {
 	t.Helper()
 	d, err := t.h.Open(t.ctx)
-	return t.opened(d, err)
-}
-
-func (t *trial) opened(d delayer.Delayer, err error) delayer.Delayer {
-	t.Helper()
 	if err != nil {
 		t.failf("the Delayer does not open: %v", err)
 	}

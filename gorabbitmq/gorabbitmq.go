@@ -96,7 +96,7 @@ func (p *Publisher) PublishDelayed(ctx context.Context, delay time.Duration, dat
 
 func (p *Publisher) publish(ctx context.Context, exchange string, keys []string, delay time.Duration, msg amqp091.Publishing) error {
 	if len(keys) == 0 {
-		return invalid(exchange, errNoKey)
+		return invalid(exchange, errors.New("there is no routing key, so nothing would be published"))
 	}
 	var stored []string
 	var failed []error
@@ -163,8 +163,6 @@ func field(value any) any {
 	}
 	return value
 }
-
-var errNoKey = errors.New("there is no routing key, so nothing would be published")
 
 func invalid(exchange string, cause error) error {
 	return &delayer.Error{

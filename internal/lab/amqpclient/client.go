@@ -169,9 +169,6 @@ func (c *Client) Close() {
 // prefetch is how many messages the broker sends ahead of their acknowledgements.
 const prefetch = 200
 
-// errCancelled: the broker cancelled the consumer, for example because its queue was deleted.
-var errCancelled = errors.New("the broker cancelled the consumer")
-
 // Consume calls arrived for each message of a queue, then acknowledges it, unless Options.AutoAck
 // is set. It returns when the broker has accepted the consumer, which goes on until stop or Close is
 // called. It survives the loss of the connection, and the deletion of the queue if Options.Retry
@@ -229,7 +226,7 @@ func (c *Client) consume(
 				if ch.IsClosed() {
 					return amqp091.ErrClosed
 				}
-				return errCancelled
+				return errors.New("the broker cancelled the consumer") // as when its queue is deleted
 			}
 			arrived(d, time.Now())
 			if c.options.AutoAck {

@@ -19,20 +19,18 @@ type Block struct{ Lang, Text string }
 // root is the way from the test's folder to the folder of go.mod.
 func Pages(t testing.TB, root string) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	results, err := filepath.Glob(filepath.Join(root, "docs", "results", "*.md"))
-	require.NoError(t, err)
-	require.NotEmpty(t, results)
-	files = append(files, results...)
 	pages := map[string]string{}
-	for _, file := range append(files, filepath.Join(root, "README.md")) {
-		text, err := os.ReadFile(file)
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/results/*.md"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
-		path, err := filepath.Rel(root, file)
-		require.NoError(t, err)
-		pages[filepath.ToSlash(path)] = string(text)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			path, err := filepath.Rel(root, file)
+			require.NoError(t, err)
+			pages[filepath.ToSlash(path)] = string(text)
+		}
 	}
 	return pages
 }
