@@ -220,8 +220,15 @@ func (l *Leader) written(e Written) {
 	}
 	switch {
 	case e.Outcome == Stored && !w.abandoned:
-		for _, it := range w.items {
-			l.storedItem(it)
+		for _, it := range w.items { // they are in another bundle now
+			l.finishItem(it)
+			if of := it.entry; of != nil && it.Kind == bundle.Message {
+				of.item, of.done = nil, true
+				l.forget(of)
+			} else if of != nil {
+				of.passing--
+				l.forget(of)
+			}
 		}
 	case e.Outcome == Stored: // it is in void, and skipped when it comes
 	default:
@@ -236,21 +243,6 @@ func (l *Leader) written(e Written) {
 			l.again(w)
 		}
 	}
-}
-
-// storedItem notes that a record is in another bundle now.
-func (l *Leader) storedItem(it *Item) {
-	l.finishItem(it)
-	e := it.entry
-	switch {
-	case e == nil:
-		return
-	case it.Kind == bundle.Message:
-		e.item, e.done = nil, true
-	default:
-		e.passing--
-	}
-	l.forget(e)
 }
 
 // again sends the records of a write elsewhere.

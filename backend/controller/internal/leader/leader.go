@@ -273,7 +273,8 @@ func (l *Leader) delivered(d Delivered) {
 // lead begins to lead: what earlier leaders have left is looked for.
 func (l *Leader) lead() {
 	l.leading, l.leads = true, l.now.Mono
-	l.recall()
+	l.known.asked = max(l.now.Mono, 1) // until the last snapshot has come nothing else is done
+	l.do(Recall{})
 	l.peeks = l.rings.Slots()
 	l.marks.wrote = -markEvery
 }

@@ -48,13 +48,7 @@ func newKnown(rings Rings) known {
 	return k
 }
 
-// recall asks for the snapshot of the leader before. Until it has come nothing else is done.
-func (l *Leader) recall() {
-	l.known.asked = max(l.now.Mono, 1)
-	l.do(Recall{})
-}
-
-// recalled takes that snapshot. A count is still exact if its slot has as many bundles as then, and
+// recalled takes the snapshot of the leader before. A count is still exact if its slot has as many bundles as then, and
 // was not open, then or since: only leaders write there, so what is not open only grows.
 func (l *Leader) recalled(e Recalled) {
 	if l.known.asked == 0 {
@@ -87,15 +81,6 @@ func (l *Leader) recallProgress(p *parcel, b *bundle.Bundle) {
 		p.progress, l.known.partial[p] = *known, true
 		delete(l.known.inherited, n)
 	}
-}
-
-// finishRecord ends a record of a parcel.
-func (l *Leader) finishRecord(p part) {
-	if p.left > 1 && p.record >= 0 {
-		p.progress.Set(p.record)
-		l.known.partial[p.parcel] = true
-	}
-	l.finish(p.parcel)
 }
 
 // countWritten counts a bundle that is stored.

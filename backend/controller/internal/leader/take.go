@@ -88,7 +88,9 @@ func (l *Leader) forget(e *entry) {
 // take takes a record.
 func (l *Leader) take(it *Item) {
 	if it.from() == l.log {
-		it.At = l.nextPlace()
+		// Those of a later leader are higher: they begin with the broker's time in µs.
+		l.place = max(l.place+1, l.now.Clock.Latest.UnixMicro())
+		it.At = l.place
 	}
 	l.count(it, 1)
 	switch it.Kind {
@@ -103,18 +105,15 @@ func (l *Leader) take(it *Item) {
 
 func (it *Item) from() *source { return it.parcels[0].from }
 
-// nextPlace numbers the records of the log. Those of a later leader are higher: they begin with the
-// broker's time in µs.
-func (l *Leader) nextPlace() int64 {
-	l.place = max(l.place+1, l.now.Clock.Latest.UnixMicro())
-	return l.place
-}
-
 // finishItem ends a record: it is delivered, stored elsewhere or dropped.
 func (l *Leader) finishItem(it *Item) {
 	l.count(it, -1)
 	for _, p := range it.parcels {
-		l.finishRecord(p)
+		if p.left > 1 && p.record >= 0 {
+			p.progress.Set(p.record)
+			l.known.partial[p.parcel] = true
+		}
+		l.finish(p.parcel)
 	}
 	it.parcels = nil
 	if s := it.slot; s != nil {
