@@ -55,7 +55,7 @@ var places = []place{
 	{"backend", []string{"", "topology", "internal/lib", "backend"}, []string{amqp, "go.yaml.in/yaml/v3"}, "the only package that knows all backends"},
 	{"backend/*", []string{"", "topology", "internal/lib"}, []string{amqp}, "no backend imports another"},
 	{"backend/controller", []string{"", "topology", "internal/lib", "backend/controller"}, []string{amqp}, "it wires its two wheels"},
-	{"backend/controller/internal/bundle", []string{"", "internal/lib/brokertime"}, []string{amqp}, "the unit in which messages wait is pure"},
+	{"backend/controller/internal/bundle", []string{"", "internal/lib/brokertime", "internal/lib/messagejson"}, []string{amqp}, "the unit in which messages wait is pure"},
 	{"backend/controller/internal/writer", []string{"backend/controller/internal/bundle"}, nil, "what gathers records is pure"},
 	{"backend/controller/internal/leader", []string{"internal/lib/acks", "internal/lib/brokertime", "backend/controller/internal/bundle"}, nil, "the machine is pure: it knows the reading of a clock, and no broker"},
 	{"backend/controller/internal/slots", []string{"", "topology", "internal/lib", "backend/controller/internal"}, []string{amqp}, "it runs the machine"},
