@@ -99,28 +99,24 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 		}
 		return connState{}, context.Cause(ctx)
 	}
-	if err == nil {
-		if err = opts.granted(conn.Config); err != nil {
-			_ = conn.CloseDeadline(deadline)
-			conn = nil
-		}
+	if err != nil {
+		return connState{}, err
 	}
-	return connState{conn: conn, wire: socket}, err
+	got := conn.Config // what was negotiated may be less than the connection needs
+	if needs := max(opts.Channels, leastChannels); int(got.ChannelMax) < needs {
+		err = fmt.Errorf("it needs %d channels, and may have %d: %w", needs, got.ChannelMax, errChannels)
+	} else if 0 < got.Heartbeat && got.Heartbeat < opts.Heartbeat {
+		err = fmt.Errorf("its heartbeat is %v, and must be %v or longer: %w", got.Heartbeat, opts.Heartbeat, errHeartbeat)
+	}
+	if err != nil {
+		_ = conn.CloseDeadline(deadline)
+		return connState{}, err
+	}
+	return connState{conn: conn, wire: socket}, nil
 }
 
 // leastChannels are those of a Control, and of who consumes on its connection.
 const leastChannels = 2 * ControlChannels
-
-// granted returns an error if less was negotiated than a connection needs.
-func (o Options) granted(got amqp091.Config) error {
-	if needs := max(o.Channels, leastChannels); int(got.ChannelMax) < needs {
-		return fmt.Errorf("it needs %d channels, and may have %d: %w", needs, got.ChannelMax, errChannels)
-	}
-	if 0 < got.Heartbeat && got.Heartbeat < o.Heartbeat {
-		return fmt.Errorf("its heartbeat is %v, and must be %v or longer: %w", got.Heartbeat, o.Heartbeat, errHeartbeat)
-	}
-	return nil
-}
 
 // What is negotiated, and may be too little.
 var errChannels, errHeartbeat = errors.New("channel_max is too low"), errors.New("heartbeat is too short")
@@ -142,10 +138,8 @@ func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s ne
 	return s, s.SetDeadline(deadline)
 }
 
-// secure begins TLS on a socket, as amqp091-go does for amqps. Done here, what reads and writes
-// frames can be between the two. The broker's certificate must be for the host of the address
-// unless cfg, or the address, has another name. cfg is not changed; nil takes what the parameters
-// of the address say.
+// secure begins TLS on a socket, as amqp091-go does for amqps: here what reads and writes frames can
+// be between the two. cfg is not changed; nil takes what the parameters of the address say.
 func secure(socket net.Conn, to amqp091.URI, cfg *tls.Config) (net.Conn, error) {
 	if cfg = cfg.Clone(); cfg == nil {
 		files := delayer.TLSFiles{CAFile: to.CACertFile, CertFile: to.CertFile, KeyFile: to.KeyFile, ServerName: to.ServerName}

@@ -66,9 +66,6 @@ var (
 	idCount  atomic.Uint64
 )
 
-// A due time is within these years.
-const firstYear, lastYear = 1970, 2499
-
 // LongestID is the most bytes that an id of a user may have.
 const LongestID = 40
 
@@ -86,6 +83,7 @@ func DueAt(due time.Time) (time.Time, error) {
 	if whole.Before(due) {
 		whole = whole.Add(time.Millisecond)
 	}
+	const firstYear, lastYear = 1970, 2499
 	if y := whole.UTC().Year(); y < firstYear || y > lastYear {
 		return time.Time{}, fmt.Errorf("the due time %s is not between the years %d and %d", due.Format(time.RFC3339), firstYear, lastYear)
 	}

@@ -149,9 +149,6 @@ func container(entries, depth int) error {
 	return nil
 }
 
-// errNotFinite: RabbitMQ cannot read such a float, and closes the connection (3.10, 4.0, 4.3).
-var errNotFinite = errors.New("NaN and infinities cannot be sent: leave the header out, or use a string")
-
 func fieldSize(value any, depth int) (int, error) {
 	switch v := value.(type) {
 	case nil:
@@ -195,9 +192,10 @@ func fieldSize(value any, depth int) (int, error) {
 	}
 }
 
+// finite: RabbitMQ cannot read another float, and closes the connection (3.10, 4.0, 4.3).
 func finite(f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return errNotFinite
+		return errors.New("NaN and infinities cannot be sent: leave the header out, or use a string")
 	}
 	return nil
 }

@@ -155,7 +155,14 @@ func readFloat(raw json.RawMessage, bits int) (float64, error) {
 func (w written) value() (any, error) {
 	switch w.Type {
 	case "array":
-		return readArray(w.Value)
+		items, err := as[[]written](w.Value)
+		list := make([]any, len(items))
+		for i := range items {
+			if err == nil {
+				list[i], err = items[i].value()
+			}
+		}
+		return list, err
 	case "table":
 		return readTable(w.Value)
 	}
@@ -164,20 +171,6 @@ func (w written) value() (any, error) {
 		return nil, fmt.Errorf("there is no type %q", w.Type)
 	}
 	return reader(w.Value)
-}
-
-func readArray(raw json.RawMessage) (any, error) {
-	items, err := as[[]written](raw)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]any, len(items))
-	for i, item := range items {
-		if list[i], err = item.value(); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
 }
 
 func readTable(raw json.RawMessage) (amqp091.Table, error) {
