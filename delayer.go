@@ -42,10 +42,9 @@ type Delayer interface {
 	// which are not ([ErrNotSent]).
 	//
 	// From one goroutine this is many times faster than Publish: up to some hundred messages are
-	// unconfirmed at a time. The delay of a message begins when it is sent. For messages with the
-	// same delay and destination the order is that of one goroutine that calls Publish for each
-	// (see [Limits].Ordered). Messages without a delay wait for none to another destination. One
-	// connection is used, also where there are several. A message with an ID or a Due is refused
+	// unconfirmed at a time, on one connection. The delay of a message begins when it is sent. The
+	// order is that of one goroutine that calls Publish for each (see [Limits].Ordered). Messages
+	// without a delay wait for none to another destination. A message with an ID or a Due is refused
 	// with [ErrInvalid].
 	//
 	// messages is not modified, and not read any more once PublishBatch has returned.
@@ -69,9 +68,8 @@ type Delayer interface {
 	// Due is more than [Limits].Max away. With [ErrUnknown] Schedule returns the ticket too: the
 	// message may be stored, and Cancel prevents its delivery.
 	//
-	// Where [Limits].CancelBefore is 0, Schedule, Ticket, Cancel and Postpone send nothing and
-	// return an error that matches [errors.ErrUnsupported]. Of the backends of this module,
-	// controller with its default wheel has tickets.
+	// Of the backends of this module, controller with its default wheel has tickets. With others
+	// Schedule, Ticket, Cancel and Postpone send nothing: see [Limits].CancelBefore.
 	Schedule(ctx context.Context, m Message) (Ticket, error)
 
 	// Ticket returns the ticket of the message that was, or will be, scheduled with this ID and due

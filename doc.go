@@ -12,11 +12,8 @@
 //	err = d.Publish(ctx, "orders", "order.expired", 30*time.Minute, amqp091.Publishing{Body: body})
 //
 // A program that needs one backend only can open it by its own package, such as
-// backend/binaryladder. It then links no other.
-//
-// An [Observer] in the Options is told what the Delayer does. Package metrics counts it for
-// Prometheus. Package tracing gives each Publish an OpenTelemetry span, to which that of the
-// consumer is linked. Package delayertest has a Delayer in memory, for unit tests.
+// backend/binaryladder. It then links no other. Packages metrics and tracing are told what a Delayer
+// does; delayertest has one in memory, for unit tests.
 //
 // # How a message waits
 //
@@ -28,12 +25,6 @@
 //     before. Such messages can be cancelled and postponed.
 //   - plugin: in an exchange of type x-delayed-message.
 //
-// # Limits
-//
-// [Delayer].Limits tells the longest delay, the resolution and the guarantees of a Delayer as it
-// was opened. A delay between two multiples of the resolution is rounded up. A delay that cannot be
-// kept is refused with [ErrOutOfRange], never shortened.
-//
 // # Guarantees
 //
 // Publish returns nil only once the broker has confirmed the message where it waits. The message is
@@ -41,9 +32,6 @@
 // delivered at least once; copies carry the same id in [Header]. A message whose destination is
 // gone when it is due is kept in the queue that [Options].UnroutableQueue names. An exchange that
 // exists drops a message that nothing is bound for, unless it has an alternate exchange.
-//
-// An error that is not [ErrUnknown] guarantees that the message was not stored. [SafeToRetry]
-// tells.
 //
 // # What it needs
 //

@@ -55,8 +55,7 @@ type Limits struct {
 	MaxPriority uint8
 
 	// CancelBefore is how long before it is due by its ticket, at the latest, a message can be
-	// cancelled or postponed. 0 means that there are no tickets, and no ID and Due of messages:
-	// Schedule, Ticket, Cancel and Postpone then return an error that matches
+	// cancelled or postponed. 0: Schedule, Ticket, Cancel and Postpone return an error that matches
 	// [errors.ErrUnsupported].
 	CancelBefore time.Duration
 }

@@ -23,23 +23,21 @@ type Observer struct {
 	// Deleted is called when exchanges or queues of the Delayer are found missing.
 	Deleted func(DeletedEvent)
 
-	// Redeclared is called when the topology was declared again, as after a lost connection, and
-	// when that failed. It is also called when an object is found to have other arguments.
+	// Redeclared is called when the topology was declared again, as after a lost connection, when
+	// that failed, and when an object is found to have other arguments.
 	Redeclared func(RedeclareEvent)
 
 	// Misrouted is called when a message that ended before its destination was moved on. One
 	// process of a prefix moves them for all.
 	Misrouted func(MisroutedEvent)
 
-	// Held is called when a controller takes a message into its memory, and when the message leaves
-	// it.
+	// Held is called when a message comes into the memory of a controller, or leaves it.
 	Held func(HeldEvent)
 
 	// Round is called when a controller of rounds has sent a message to another waiting queue.
 	Round func(RoundEvent)
 
-	// Delivered is called each time a controller has tried to send a message that is due to its
-	// destination.
+	// Delivered is called when a controller has tried to send a message that is due.
 	Delivered func(DeliveryEvent)
 
 	// Handled is called by package retry, not by a Delayer: when a handler has run and it is
@@ -63,7 +61,6 @@ type PublishEvent struct {
 // ConnectionState is the state of a connection.
 type ConnectionState uint8
 
-// The states of a connection.
 const (
 	// ConnectionClosed is the state before the first connection, and after Close.
 	ConnectionClosed ConnectionState = iota
@@ -99,7 +96,6 @@ type RedeclareEvent struct {
 // Outcome is what became of a misrouted message.
 type Outcome uint8
 
-// The outcomes of a misrouted message.
 const (
 	// SentOn went to its destination, because it was due.
 	SentOn Outcome = iota
@@ -144,7 +140,6 @@ type DeliveryEvent struct {
 // Handling is what became of a message that a handler of package retry was given.
 type Handling uint8
 
-// What becomes of a message.
 const (
 	// Succeeded is acknowledged: the handler returned nil.
 	Succeeded Handling = iota

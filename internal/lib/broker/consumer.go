@@ -122,11 +122,8 @@ func end(ch *amqp091.Channel, settle func() error) (settled bool) {
 // Settle cancels a consumer and returns once the broker will not forget what was acknowledged. A
 // channel of a quorum queue keeps further acknowledgements back while 32 of them are not stored,
 // and forgets them when it is closed (rabbit_fifo_client, settle). So there are two round trips:
-//
-//   - Cancelling the consumer is stored behind all that was sent before.
-//   - The next question comes behind the news that those are stored, upon which the channel sends
-//     what it has kept back.
-//
+// cancelling the consumer is stored behind all that was sent before, and the next question comes
+// behind the news of that, upon which the channel sends what it has kept back.
 // If the queue gets another leader meanwhile some may be forgotten, and come again.
 func Settle(ch *amqp091.Channel, queue, tag string) error {
 	if err := ch.Cancel(tag, waitForAnswer); err != nil {

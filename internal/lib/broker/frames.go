@@ -24,13 +24,11 @@ const (
 // anyHeaders is a connection that can read messages whatever their headers are. The connection must
 // not publish.
 //
-// RabbitMQ exceeds the negotiated size of frames itself: x-death may make a message's headers
-// larger than a frame, and amqp091-go then closes the connection (501). So we raise the limit in
-// connection.tune and restore it in connection.tune-ok.
+// x-death may make a message's headers larger than a frame, and amqp091-go then closes the
+// connection (501). So we raise the limit in connection.tune and restore it in connection.tune-ok.
 //
-// RabbitMQ takes tables that amqp091-go reads as a syntax error, which also ends the connection.
-// The broker would deliver the message again, and nothing behind it would ever come. So we put
-// another table in the place of such a one.
+// RabbitMQ takes tables that amqp091-go reads as a syntax error, which ends the connection again and
+// again: the message would come first each time. So we put another table in its place.
 type anyHeaders struct {
 	net.Conn
 	in     *bufio.Reader

@@ -177,9 +177,8 @@ func (m *Pending) refused() error {
 }
 
 // settle cleans up after a caller who has left. The slot is free once the message is confirmed or
-// its channel is lost; one of a pool also when the message is given up, and the channel with it.
-// The first message to a destination is alone on its channel: without a confirm nothing else could
-// be published there until the connection is lost.
+// its channel is lost; one of a pool also when the message is given up, and the channel with it:
+// the first message to a destination is alone, and nothing else could be published there.
 func (m *Pending) settle() {
 	if m.err == nil {
 		var lost <-chan time.Time

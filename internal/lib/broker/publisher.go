@@ -121,19 +121,16 @@ func (p *Publisher) Publish(ctx context.Context, msg Publishing) error {
 }
 
 // PublishDirect is Publish to an exchange that is not ours. The broker closes the channel if it
-// does not exist (ErrUnroutable) or the user may not write to it (ErrAccess). Its queues may not
-// confirm for long. So messages share a channel only with those to the same exchange, or with the
-// default exchange to the same queue. At most 128 of them are unconfirmed at a time, and at most
-// 1,000 destinations have a channel, or half of what the broker's channel_max allows. A message
-// beyond waits until ctx ends (ErrNotSent).
+// does not exist (ErrUnroutable) or the user may not write to it (ErrAccess), and its queues may not
+// confirm for long. So messages share a channel only with those to the same destination (see pool.go).
+// One beyond the bounds of the pool waits until ctx ends (ErrNotSent).
 func (p *Publisher) PublishDirect(ctx context.Context, msg Publishing) error {
 	msg.Direct = true
 	return p.Publish(ctx, msg)
 }
 
-// Submit hands a message over to be written, behind those that were submitted before and share its
-// channel. It waits while that has too many messages, or one that is alone, until Wait has returned
-// for one of them. Its errors are those of Publish.
+// Submit hands a message over to be written, behind earlier ones of its channel. It waits while that
+// has too many messages, or one that is alone. Its errors are those of Publish.
 func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error) {
 	if n := max(len(msg.Exchange), len(msg.Key)); n > 255 { // amqp091-go would close the connection
 		return nil, p.fail(delayer.ErrInvalid, fmt.Errorf("a name of %d bytes, AMQP allows 255", n), "")

@@ -257,10 +257,9 @@ func (o *openChannel) settled() {
 // renewAfter is the least time between two channels, where the broker refuses messages.
 const renewAfter = time.Second
 
-// nacked notes that the broker refused a message. The channel itself may be the cause. A channel
-// that first meets a quorum queue while its leader is down stays pinned to that node, and refuses
-// messages until the node is back, although another node leads (rabbit_fifo_client:enqueue/3; seen
-// on RabbitMQ 3.10.8). So a new channel is opened.
+// nacked notes that the broker refused a message. A channel that first meets a quorum queue while
+// its leader is down refuses messages until that node is back, although another node leads
+// (rabbit_fifo_client:enqueue/3; seen on RabbitMQ 3.10.8). So a new channel is opened.
 func (o *openChannel) nacked() {
 	o.replacing.Do(func() { time.AfterFunc(renewAfter-time.Since(o.opened), func() { close(o.renew) }) })
 }

@@ -178,9 +178,8 @@ func (b *batch) tell(ctx context.Context, index int) {
 	if b.began == nil {
 		return
 	}
-	m, began := &b.messages[index], b.began[index]
-	var took time.Duration
-	if !began.IsZero() {
+	m, took := &b.messages[index], time.Duration(0)
+	if began := b.began[index]; !began.IsZero() {
 		took = time.Since(began)
 	}
 	b.engine.settings.Observer.Published(ctx, delayer.PublishEvent{

@@ -35,10 +35,9 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 
 // maxPriority is the highest priority with which waiting messages do not block one another.
 //
-// Quorum queues of RabbitMQ 4.0 to 4.2 keep messages with a priority above 4 in a separate list.
-// They look only at the head of one list for expired messages (rabbit_fifo_q:get), so an expired
-// message of the other list stays until that head has expired too. 3.x has one list, 4.3 looks at
-// all of them, and classic queues without x-max-priority ignore priorities.
+// Quorum queues of RabbitMQ 4.0 to 4.2 keep messages with a priority above 4 in a separate list, and
+// look only at the head of one list for expired messages (rabbit_fifo_q:get). 3.x has one list, 4.3
+// looks at all of them, and classic queues without x-max-priority ignore priorities.
 func maxPriority(version string, kind delayer.QueueType) uint8 {
 	const normalLane = 4
 	var major, minor int

@@ -6,15 +6,13 @@ import (
 
 // Words is the number of words that our routing keys must have beside a user's routing key.
 //
-// The broker matches all keys of a message at every exchange, so our keys also at the user's
-// exchange. In a topic exchange a pattern with a literal word never matches a key of ours, because
-// nobody else uses our words. A pattern of wildcards alone depends only on the number of words. So
-// our keys have as many words as the user's key: such a pattern then matches our keys only if it
-// matches the user's.
+// The broker matches our keys also at the user's exchange. In a topic exchange a pattern with a
+// literal word never matches one, because nobody else uses our words. What a pattern of wildcards
+// alone matches depends on the number of words. So our keys have as many as the user's key.
 //
-// A pattern has at most 255 bytes, hence at most 128 wildcards. Larger numbers of words cannot be
-// distinguished. An empty key has no words, which ours cannot imitate: they get a number of words
-// for which nobody writes a pattern. (A pattern such as "*.#" still distinguishes them.)
+// A pattern has at most 255 bytes, hence at most 128 wildcards: larger numbers of words cannot be
+// told apart. An empty key has no words: ours get a number for which nobody writes a pattern. (One
+// such as "*.#" still tells them apart.)
 func Words(key string) int {
 	if key == "" {
 		return 16
