@@ -59,8 +59,8 @@ func TestBundleOf(t *testing.T) {
 		"readable":                {sealed(inLog), "p.log", undelivered.Bundle{Messages: 1, To: "p.log", Why: "a bundle of 1 message that can be read: retry"}},
 		"readable, without a log": {sealed(inLog), "", undelivered.Bundle{Messages: 1, Why: "a bundle of 1 message for backend controller: give its configuration"}},
 		"of a slot":               {sealed(inSlot), "p.log", undelivered.Bundle{Messages: 1, Why: "a bundle of 1 message of a slot, which only a controller may write"}},
-		"with a byte changed":     {sealed(inLog)[:8] + "?" + sealed(inLog)[9:], "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: its checksum is wrong"}},
-		"of no Delayer":           {"Hello, world", "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it does not begin as a bundle does"}},
+		"with a byte changed":     {sealed(inLog)[:8] + "?" + sealed(inLog)[9:], "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it is damaged: its checksum is wrong, or it has what no Delayer writes"}},
+		"of no Delayer":           {"Hello, world", "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it is not of a Delayer"}},
 	} {
 		got := bundleOf(c.log)(controller.BundleType, []byte(c.body))
 		require.Equal(t, &c.want, got, name)
