@@ -2,9 +2,7 @@ package page
 
 import (
 	"crypto/rand"
-	"maps"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/tokens"
@@ -23,42 +21,10 @@ type visitor struct {
 	session string
 }
 
-// sessions are those who are logged in, by their cookies. They are in memory alone.
-type sessions struct {
-	mu  sync.Mutex
-	all map[string]session
-}
-
+// A session is in memory alone.
 type session struct {
 	token *tokens.Token
 	ends  time.Time
-}
-
-func (s *sessions) start(token *tokens.Token, now time.Time) (id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all == nil {
-		s.all = map[string]session{}
-	}
-	maps.DeleteFunc(s.all, func(_ string, one session) bool { return now.After(one.ends) })
-	id = rand.Text()
-	s.all[id] = session{token, now.Add(sessionFor)}
-	return id
-}
-
-func (s *sessions) find(id string, now time.Time) *tokens.Token {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if one, there := s.all[id]; there && now.Before(one.ends) {
-		return one.token
-	}
-	return nil
-}
-
-func (s *sessions) end(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.all, id)
 }
 
 // cookie is the name of the session's. With TLS a browser takes it from this host alone.
@@ -85,10 +51,12 @@ func (p *Page) visitor(r *http.Request) *visitor {
 	if err != nil {
 		return nil
 	}
-	token := p.sessions.find(c.Value, p.now())
-	if token != nil {
-		token = p.Tokens.Current(token)
+	found, _ := p.sessions.Load(c.Value)
+	s, is := found.(session)
+	if !is || !p.now().Before(s.ends) {
+		return nil
 	}
+	token := p.Tokens.Current(s.token)
 	if token == nil || !token.Has(tokens.View) {
 		return nil
 	}
@@ -155,13 +123,21 @@ func (p *Page) login(w http.ResponseWriter, r *http.Request) {
 		p.show(w, http.StatusForbidden, "login", frame{Title: "Log in", Content: "This token has not the right view."})
 		return
 	}
-	p.setCookie(w, p.sessions.start(token, p.now()), int(sessionFor.Seconds()))
+	p.sessions.Range(func(id, s any) bool {
+		if p.now().After(s.(session).ends) {
+			p.sessions.Delete(id)
+		}
+		return true
+	})
+	id := rand.Text()
+	p.sessions.Store(id, session{token, p.now().Add(sessionFor)})
+	p.setCookie(w, id, int(sessionFor.Seconds()))
 	p.Log.Info("somebody logged in at the page", "who", token.Name, "from", r.RemoteAddr)
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func (p *Page) logout(w http.ResponseWriter, r *http.Request, v *visitor) {
-	p.sessions.end(v.session)
+	p.sessions.Delete(v.session)
 	p.setCookie(w, "", -1)
 	http.Redirect(w, r, "/page/login", http.StatusSeeOther)
 }

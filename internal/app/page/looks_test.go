@@ -54,7 +54,7 @@ func (w *site) crawl() map[string]string {
 		todo = todo[1:]
 		at, err := url.Parse(address)
 		require.NoError(w, err)
-		if paths[at.Path] || static[filepath.Base(at.Path)] != "" || at.Query().Has("as") {
+		if paths[at.Path] || slices.Contains(static, filepath.Base(at.Path)) || at.Query().Has("as") {
 			continue
 		}
 		paths[at.Path], found[address] = true, w.body(address)

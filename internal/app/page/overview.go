@@ -21,7 +21,6 @@ type overview struct {
 	Wrong   []remarks.Remark
 	Notes   []string
 	Due     []panel // nil: the queues do not tell
-	Overdue string
 	Rates   *deliveries
 	Workers []worker
 	Began   time.Time // of this process

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -56,7 +57,7 @@ func (p Parts) Close() {
 type Page struct {
 	Parts
 	mux      *http.ServeMux
-	sessions sessions
+	sessions sync.Map // a [session] by its cookie
 	foreign  *http.CrossOriginProtection
 	now      func() time.Time
 	began    time.Time     // when this process did
@@ -74,7 +75,7 @@ func New(p Parts) *Page {
 var files embed.FS
 
 // static are files that need no right.
-var static = map[string]string{"style.css": "text/css", "live.js": "text/javascript", "times.js": "text/javascript", "select.js": "text/javascript", "icon.svg": "image/svg+xml"}
+var static = []string{"style.css", "live.js", "times.js", "select.js", "icon.svg"}
 
 // sendWithin is for an answer, once it is known. A message may have 100 MiB.
 const sendWithin = time.Minute
@@ -90,12 +91,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) routes() {
-	for name, kind := range static {
-		text, _ := fs.ReadFile(files, "assets/"+name)
-		p.mux.HandleFunc("GET /page/"+name, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	for _, name := range static {
+		p.mux.HandleFunc("GET /page/"+name, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-cache")
-			_, _ = w.Write(text)
+			http.ServeFileFS(w, r, files, "assets/"+name)
 		})
 	}
 	p.mux.HandleFunc("GET /{$}", p.with(tokens.View, p.overview))

@@ -20,7 +20,6 @@ type panel struct {
 	Title, Sum, Peak string
 	Bars             []bar
 	Ticks            []template.HTML // evenly spaced, from the left edge to the right one
-	Rows             []row           // the same in a table
 	Days             bool            // each bar is a day in UTC
 
 	from   time.Time
@@ -28,15 +27,11 @@ type panel struct {
 	layout string // of the bars
 }
 
-// A bar is in thousandths of the width, and hundredths of the height.
+// A bar is in thousandths of the width, and hundredths of the height. It is a row of a table too.
 type bar struct {
-	X, Y, W, H float64
-	Label      string
-}
-
-type row struct {
-	When  template.HTML
-	Value string
+	X, Y, W, H   float64
+	Label, Value string
+	When         template.HTML
 }
 
 // height and width of the picture, before the browser stretches it.
@@ -55,9 +50,8 @@ func (p *panel) draw(values []float64, value func(float64) string) {
 		at := p.from.Add(time.Duration(i) * p.bin)
 		p.Bars = append(p.Bars, bar{
 			X: round(float64(i)*width + width*0.1), W: round(width * 0.8), Y: round(high - h), H: round(h),
-			Label: at.Format(p.layout) + ": " + value(v),
+			Label: at.Format(p.layout) + ": " + value(v), Value: value(v), When: stamp(at, p.layout),
 		})
-		p.Rows = append(p.Rows, row{stamp(at, p.layout), value(v)})
 	}
 	if most > 0 {
 		p.Peak = value(most)
@@ -187,24 +181,16 @@ const (
 func stamp(t time.Time, layout string) template.HTML {
 	t = t.UTC()
 	if !strings.Contains(layout, "15") {
-		return element(t.Format(layout), "datetime", t.Format(time.DateOnly))
+		return template.HTML(fmt.Sprintf("<time datetime=%q>%s</time>", t.Format(time.DateOnly), t.Format(layout)))
 	}
-	return element(t.Format(layout), "datetime", t.Format(time.RFC3339), "data-layout", layout)
+	return template.HTML(fmt.Sprintf("<time datetime=%q data-layout=%q>%s</time>", t.Format(time.RFC3339), layout, t.Format(layout)))
 }
 
 // dated is a time with its date, where that is not the date of near.
 func dated(t, near time.Time, layout string) template.HTML {
 	t, near = t.UTC(), near.UTC()
-	return element(cli.Dated(t, near, layout), "datetime", t.Format(time.RFC3339), "data-layout", layout, "data-near", near.Format(time.RFC3339))
-}
-
-// element is a time with attributes, none of which is anybody's text.
-func element(text string, attributes ...string) template.HTML {
-	var b strings.Builder
-	for i := 0; i < len(attributes); i += 2 {
-		fmt.Fprintf(&b, " %s=%q", attributes[i], attributes[i+1])
-	}
-	return template.HTML("<time" + b.String() + ">" + text + "</time>")
+	return template.HTML(fmt.Sprintf("<time datetime=%q data-layout=%q data-near=%q>%s</time>",
+		t.Format(time.RFC3339), layout, near.Format(time.RFC3339), cli.Dated(t, near, layout)))
 }
 
 // when is a time with how far it is from now.
