@@ -59,17 +59,23 @@ func (q Queues) Open(ctx context.Context, s engine.Settings) (delayer.Delayer, e
 		return nil, err
 	}
 	q.Limits.MaxPriority = c.MaxPriority()
-	return engine.Opened(c.Start(ctx, &strategy{q.links(c.Declare), q}))
+	return engine.Opened(c.Start(ctx, newStrategy(q, c.Declare)))
 }
 
 // Whole returns what Open declares; with declare: false also all links, which are otherwise
 // declared when they are first used.
 func (q Queues) Whole(s engine.Settings) topology.Plan {
 	own := q.Plan
-	if !s.Declare.Enabled() {
-		own = own.Add(keeper.Complete(q.all(), q.needs))
+	if s.Declare.Enabled() {
+		return own
 	}
-	return own
+	var links topology.Plan
+	for _, k := range q.all() {
+		for _, words := range keeper.ImportedWords {
+			links.Bindings = append(links.Bindings, q.binding(k, words))
+		}
+	}
+	return own.Add(links)
 }
 
 // Optional marks the exchanges and queues of a plan that Open does not declare, for publishers that
@@ -82,25 +88,6 @@ func Optional(p topology.Plan) topology.Plan {
 		p.Queues[i].Optional = true
 	}
 	return p
-}
-
-// outside stands for no step: where messages come from and go to.
-const outside = -1
-
-// A link is one part of a route: from a step's exchange to a queue. From outside leads to the first
-// queue, to outside leads to the delivery exchange.
-type link struct{ from, to int16 }
-
-func (q Queues) links(declare func(context.Context, topology.Plan) error) *keeper.Links[link] {
-	side := len(q.Steps.Waits) + 1
-	count := side // from outside
-	if q.Exchange != nil {
-		count *= side
-	}
-	return keeper.NewLinks(keeper.LinkSpec[link]{
-		Backend: q.Backend, Count: count, Declare: declare, Key: q.key, Needs: q.needs,
-		Index: func(k link) int { return int(k.from+1)*side + int(k.to+1) },
-	})
 }
 
 func (q Queues) all() []link {
@@ -138,8 +125,8 @@ func (q Queues) key(k link, words int) string {
 	return message.Pad(message.Reserved+":"+from+">"+to, words)
 }
 
-// needs is the binding that a link is.
-func (q Queues) needs(k link, words int) topology.Plan {
+// binding is what a link is.
+func (q Queues) binding(k link, words int) topology.Binding {
 	binding := topology.Binding{Source: q.Enter, Key: q.key(k, words), Target: q.Stage.Exchange(), ToExchange: true}
 	if k.from != outside {
 		binding.Source = q.Exchange(q.Steps.Waits[k.from])
@@ -147,12 +134,7 @@ func (q Queues) needs(k link, words int) topology.Plan {
 	if k.to != outside {
 		binding.Target, binding.ToExchange = q.Queue(q.Steps.Waits[k.to]), false
 	}
-	return topology.Plan{Bindings: []topology.Binding{binding}}
-}
-
-type strategy struct {
-	*keeper.Links[link]
-	queues Queues
+	return binding
 }
 
 func (s *strategy) Limits() delayer.Limits { return s.queues.Limits }
@@ -185,7 +167,7 @@ func (s *strategy) Leaving(queue string, words int) topology.Plan {
 			continue
 		}
 		for _, k := range s.queues.leaving(int16(i)) { //nolint:gosec // at most mostSteps
-			p = p.Add(s.queues.needs(k, words))
+			p.Bindings = append(p.Bindings, s.queues.binding(k, words))
 		}
 	}
 	return p
@@ -207,7 +189,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 		route = append(route, link{from, outside})
 	}
 	const topicKey = 1
-	keys, err := s.Keys(ctx, route, m.Words, topicKey+len(m.Destinations))
+	keys, err := s.keys(ctx, route, m.Words, topicKey+len(m.Destinations))
 	if err != nil {
 		return engine.Entry{}, err
 	}

@@ -33,7 +33,7 @@ func TestQueues_Leaving(t *testing.T) {
 
 	s.queues.Exchange = nil // the queues' dead-lettering leads on
 	require.Empty(t, s.Leaving("p.wait.2s", 2))
-	require.Equal(t, []topology.Binding{{Source: "p.enter", Key: "~d:>2s..", Target: "p.wait.2s"}}, s.queues.needs(link{outside, 1}, 3).Bindings)
+	require.Equal(t, topology.Binding{Source: "p.enter", Key: "~d:>2s..", Target: "p.wait.2s"}, s.queues.binding(link{outside, 1}, 3))
 }
 
 // TestQueues_Links: each has a key of its own, within what Growth says.
