@@ -60,12 +60,9 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	lacks := settings.FeaturesByAPI(ctx, p)
-	if lacks != nil && !errors.Is(lacks, delayer.ErrNotFound) { // up to 3.12 it tells administrators only
-		lacks = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
-			return objects.Of(c.Control(), s.Backend).Features(ctx, p)
-		})
-	}
+	lacks := cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
+		return objects.Of(c.Control(), s.Backend).Features(ctx, p)
+	})
 	switch {
 	case errors.Is(lacks, delayer.ErrNotFound):
 		problems = append(problems, Problem{objects.IsMissing, objects.Feature, lacks.Error()})

@@ -151,7 +151,7 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 // channel, or the connection.
 func (r *Reader) readFeatures(ctx context.Context, s *Status) {
 	if r.looked.IsZero() || r.lacks != nil && time.Since(r.looked) > time.Minute {
-		r.lacks, r.looked = r.settings.Features(ctx, r.conn.Control(), r.parts[0].plan), time.Now()
+		r.lacks, r.looked = objects.Of(r.conn.Control(), r.settings.Backend).Features(ctx, r.parts[0].plan), time.Now()
 	}
 	switch configured := &s.Backends[0]; {
 	case errors.Is(r.lacks, delayer.ErrNotFound):

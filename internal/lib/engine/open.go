@@ -83,7 +83,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 		}
 	}()
 	if keep.Imported { // else the user may declare, and so look
-		if err := objects.Known(log, c.settings.Features(ctx, c.control, keep.Topology)); err != nil {
+		if err := objects.Known(log, objects.Of(c.control, c.settings.Backend).Features(ctx, keep.Topology)); err != nil {
 			return nil, err
 		}
 	}

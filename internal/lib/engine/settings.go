@@ -118,20 +118,6 @@ func (s Settings) Problems(ctx context.Context, p topology.Plan) ([]objects.Diff
 	return s.management.Problems(ctx, s.Prefix, p)
 }
 
-// Features is [objects.Live.Features], by the management API where the user may not declare.
-func (s Settings) Features(ctx context.Context, control *broker.Control, p topology.Plan) error {
-	err := objects.Of(control, s.Backend).Features(ctx, p)
-	if err == nil || errors.Is(err, delayer.ErrNotFound) || s.management == nil {
-		return err
-	}
-	return s.FeaturesByAPI(ctx, p)
-}
-
-// FeaturesByAPI is Features without a connection. There must be a management API.
-func (s Settings) FeaturesByAPI(ctx context.Context, p topology.Plan) error {
-	return s.management.Features(ctx, p)
-}
-
 // BrokerOptions says how to connect. name is shown in the broker's list of connections.
 func (s Settings) BrokerOptions(name string) broker.Options {
 	return broker.Options{

@@ -12,7 +12,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
-	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -48,22 +47,6 @@ func (l Live) Features(ctx context.Context, p topology.Plan) error {
 }
 
 func needsFeature(q topology.Queue) bool { return q.Args["x-dead-letter-strategy"] == "at-least-once" }
-
-// Features is [Live.Features] by the management API. Before RabbitMQ 3.13 it tells administrators
-// only.
-func (m *PolicyAPI) Features(ctx context.Context, p topology.Plan) error {
-	if !slices.ContainsFunc(p.Queues, needsFeature) {
-		return nil
-	}
-	var flags []struct{ Name, State string }
-	err := m.client.Get(ctx, management.Request{Op: "look at", Path: "feature-flags"}, &flags)
-	for _, f := range flags {
-		if "feature flag "+f.Name == Feature && f.State != "enabled" {
-			return Lacking()
-		}
-	}
-	return err
-}
 
 // Known returns an error of Features that says what is lacking, and logs one that says that it is not
 // known.
