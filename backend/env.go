@@ -20,24 +20,9 @@ const envPrefix = "DELAYER_"
 // configuration.
 var ours = regexp.MustCompile(`^DELAYER_(POSTGRES|BROKER|RABBITMQ_IMAGE|TEST_.*)$`)
 
-// What Kubernetes sets in each pod for a Service, after its name:
-// https://kubernetes.io/docs/concepts/ services-networking/service/#environment-variables.
-const serviceHost = "_SERVICE_HOST"
-
+// afterService matches what Kubernetes sets in each pod for a Service, after its name:
+// https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables.
 var afterService = regexp.MustCompile(`^(_SERVICE_HOST|_SERVICE_PORT(_.+)?|_PORT|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
-
-// services lists the names of the Services that Kubernetes tells a pod about, as they begin its
-// variables. Without its _SERVICE_HOST there is no Service, and a DELAYER_HTTP_PORT was typed by a
-// person.
-func services(environ []string) (names []string) {
-	for _, entry := range environ {
-		variable, _, _ := strings.Cut(entry, "=")
-		if name, ok := strings.CutSuffix(variable, serviceHost); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 // FromEnv overlays cfg with the variables of environ ("KEY=value") that begin with DELAYER_: the
 // key's path in capitals with underscores, as in DELAYER_URL, DELAYER_QUEUE_TYPE or
@@ -46,14 +31,15 @@ func services(environ []string) (names []string) {
 // delayer or delayer-serve (DELAYER_SERVICE_HOST, DELAYER_SERVE_PORT_80_TCP_ADDR) are ignored.
 // Errors are ErrConfig.
 func FromEnv(cfg Config, environ []string) (Config, error) {
-	known, others := fields(&cfg), services(environ)
+	known := fields(&cfg)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		ofService := func(service string) bool {
-			rest, is := strings.CutPrefix(name, service)
-			return is && afterService.MatchString(rest)
+		ofService := func(other string) bool { // without its _SERVICE_HOST a DELAYER_HTTP_PORT was typed by a person
+			host, _, _ := strings.Cut(other, "=")
+			service, is := strings.CutSuffix(host, "_SERVICE_HOST")
+			return is && strings.HasPrefix(name, service) && afterService.MatchString(name[len(service):])
 		}
-		if !strings.HasPrefix(name, envPrefix) || value == "" || ours.MatchString(name) || slices.ContainsFunc(others, ofService) {
+		if !strings.HasPrefix(name, envPrefix) || value == "" || ours.MatchString(name) || slices.ContainsFunc(environ, ofService) {
 			continue
 		}
 		at := slices.IndexFunc(known, func(f field) bool { return f.env() == name })
@@ -114,9 +100,13 @@ func (f field) set(text string) error {
 		}
 		f.value.SetInt(int64(n))
 	case []time.Duration:
-		list, err := durations(text)
-		if err != nil {
-			return err
+		var list []time.Duration
+		for item := range strings.SplitSeq(text, ",") {
+			d, err := time.ParseDuration(strings.TrimSpace(item))
+			if err != nil {
+				return fmt.Errorf("%q is not a list of durations such as 1m,5m,15m", text)
+			}
+			list = append(list, d)
 		}
 		f.value.Set(reflect.ValueOf(list))
 	default:
@@ -130,19 +120,6 @@ func (f field) set(text string) error {
 		return fmt.Errorf("%q is not a value for it: leave it unset for its default", text)
 	}
 	return nil
-}
-
-// durations reads a list such as "1m,5m,15m".
-func durations(text string) ([]time.Duration, error) {
-	var list []time.Duration
-	for item := range strings.SplitSeq(text, ",") {
-		d, err := time.ParseDuration(strings.TrimSpace(item))
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a list of durations such as 1m,5m,15m", text)
-		}
-		list = append(list, d)
-	}
-	return list, nil
 }
 
 // fields lists the values of a Config that a file may set.
