@@ -7,7 +7,6 @@ package backend
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -101,7 +100,7 @@ func (c Config) refuseZeros(named []string) error {
 	byDefault := fields(&def)
 	for i, f := range fields(&c) {
 		if slices.Contains(named, f.name) && f.empty() && !byDefault[i].empty() {
-			return engine.ConfigError(f.name, fmt.Errorf("%s is not a value for it", f.text()), "leave the key out for its default")
+			return engine.ConfigError(f.name, errors.New("zero or nothing is not a value for it"), "leave the key out for its default")
 		}
 	}
 	return nil

@@ -71,16 +71,6 @@ func (f field) empty() bool {
 	return f.value.IsZero() || f.value.Kind() == reflect.Slice && f.value.Len() == 0
 }
 
-// text shows an empty value to people.
-func (f field) text() string {
-	switch f.value.Kind() {
-	case reflect.Slice, reflect.Uint8:
-		return "nothing"
-	default:
-		return fmt.Sprintf("%#v", f.value.Interface())
-	}
-}
-
 // set parses a value. Its error never quotes a string value, which may be the URL.
 func (f field) set(text string) error {
 	if t, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler); ok {

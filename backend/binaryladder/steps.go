@@ -29,15 +29,6 @@ const (
 	Binary   Steps = "binary"
 )
 
-// List returns these steps.
-func List(steps ...time.Duration) Steps {
-	names := make([]string, len(steps))
-	for i, s := range steps {
-		names[i] = s.String()
-	}
-	return Steps(strings.Join(names, ","))
-}
-
 // UnmarshalYAML reads text or a list.
 func (s *Steps) UnmarshalYAML(decode func(any) error) error {
 	var list []string

@@ -196,13 +196,13 @@ func leadersAreSpread(t *testing.T, cluster *rabbit.Cluster) {
 	t.Helper()
 	prefix := rabbittest.Prefix(t)
 	const queues, nodes = 24, 3
-	var steps []time.Duration
+	var steps []string
 	for i := range queues {
-		steps = append(steps, time.Second<<i)
+		steps = append(steps, (time.Second << i).String())
 	}
 	cfg := backend.Config{
 		Options:      delayer.Options{URL: cluster.URLs()[0], Prefix: prefix},
-		BinaryLadder: binaryladder.Config{Steps: binaryladder.List(steps...)},
+		BinaryLadder: binaryladder.Config{Steps: binaryladder.Steps(strings.Join(steps, ","))},
 	}
 	d, err := backend.Open(t.Context(), cfg)
 	require.NoError(t, err)

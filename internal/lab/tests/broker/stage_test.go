@@ -203,7 +203,7 @@ func plainKeys(t *testing.T, kind delayer.QueueType) {
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
 	cfg := backend.Config{
 		Options:      delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t), QueueType: kind},
-		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: binaryladder.List(tick, 2*tick, 4*tick, 8*tick)},
+		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: "100ms,200ms,400ms,800ms"},
 	}
 	_, err := backend.Apply(t.Context(), cfg)
 	require.NoError(t, err)

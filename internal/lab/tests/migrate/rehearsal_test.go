@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
@@ -71,9 +70,9 @@ func TestRehearsal(t *testing.T) {
 func rehearse(t testing.TB, b *rabbit.Broker, program, kind string) *rehearsal {
 	r := &rehearsal{rig: newRigAt(t, b, "/"), program: program, account: account.New[string](time.Now())}
 	r.fillers = []*rabbittest.Rig{r.Rig}
-	var steps []time.Duration
+	var steps []string
 	for step := 100 * time.Millisecond; step < far; step *= 2 {
-		steps = append(steps, step)
+		steps = append(steps, step.String())
 	}
 	text := fmt.Sprintf(`url: %q
 management: %q
@@ -83,7 +82,7 @@ binaryladder: {tick: 100ms, steps: %q}
 serve:
   exchanges:
     - {name: %q, type: %s, to: %q}
-`, b.URL(), b.Management(), r.Prefix, binaryladder.List(steps...), r.name, kind, r.target())
+`, b.URL(), b.Management(), r.Prefix, strings.Join(steps, ","), r.name, kind, r.target())
 	r.config = filepath.Join(r.TempDir(), "delayer.yaml")
 	require.NoError(r, os.WriteFile(r.config, []byte(text), 0o600))
 	var err error
