@@ -56,7 +56,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	if err != nil {
 		around = []objects.Difference{{Kind: objects.IsUnknown, Object: "bindings that go around delayer serve", Detail: err.Error()}}
 	}
-	problems, err := HarmfulPolicies(ctx, cfg)
+	harm, err := settings.Problems(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -65,32 +65,16 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	})
 	switch {
 	case errors.Is(lacks, delayer.ErrNotFound):
-		problems = append(problems, Problem{objects.IsMissing, objects.Feature, lacks.Error()})
+		harm = append(harm, objects.Difference{Kind: objects.IsMissing, Object: objects.Feature, Detail: lacks.Error()})
 	case lacks != nil:
-		problems = append(problems, Problem{objects.IsUnknown, objects.Feature, lacks.Error()})
+		harm = append(harm, objects.Difference{Kind: objects.IsUnknown, Object: objects.Feature, Detail: lacks.Error()})
 	}
 	want := objects.Wanted{Prefix: settings.Prefix, Plan: p, OnUse: whole.Bindings, Leads: settings.Stage().Leads}
-	return append(problemsOf(append(objects.Compare(want, actual), around...)), problems...), nil
-}
-
-// HarmfulPolicies asks the management API of the configuration for policies that would make messages
-// early, lose them or misroute them: a Problem for each queue or exchange, and each key of a
-// policy, and one of the kind unknown for what the API does not tell. Errors are those of [Verify].
-func HarmfulPolicies(ctx context.Context, cfg Config) ([]Problem, error) {
-	settings, p, err := cfg.plan()
-	if err != nil {
-		return nil, err
-	}
-	harm, err := settings.Problems(ctx, p)
-	return problemsOf(harm), err
-}
-
-func problemsOf(list []objects.Difference) []Problem {
 	problems := []Problem{}
-	for _, d := range list {
+	for _, d := range slices.Concat(objects.Compare(want, actual), around, harm) {
 		problems = append(problems, Problem(d))
 	}
-	return problems
+	return problems, nil
 }
 
 // Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that

@@ -55,22 +55,6 @@ func Topology(cfg Config) (topology.Plan, error) {
 	return r.topology(cfg)
 }
 
-// ServeController runs a controller of backend controller and nothing else, until ctx ends. It then
-// stops taking messages, waits for those that are being published, returns the others to the broker
-// and returns nil. The configuration is that of the Delayers; Controller.Run is ignored. Errors are
-// those of Open, and ErrConfig with another backend.
-func ServeController(ctx context.Context, cfg Config) error {
-	r, err := cfg.row()
-	if err != nil {
-		return err
-	}
-	if r.name != controller.Name {
-		return engine.ConfigError("backend", fmt.Errorf("%s needs no controller", r.name), "set backend: "+controller.Name)
-	}
-	cfg.Controller.Options = cfg.Options
-	return controller.Serve(ctx, cfg.Controller)
-}
-
 // table has the backends in the order of the configuration. Everything that lists backends reads
 // it: the commands, the conformance suite, fault campaigns, benchmarks and tables.
 var table = []row{

@@ -14,6 +14,8 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/outbox"
 	"github.com/delayer-go/delayer/status"
@@ -127,13 +129,21 @@ func NewPolicyGauges(ctx context.Context, cfg backend.Config) *Gauges {
 	harmful := prometheus.NewDesc("delayer_harmful_policies",
 		"Policies that would make messages early or lose them, counted for each queue or exchange.", []string{"prefix"}, nil)
 	return newGauges(ctx, cfg.Logger, func(ctx context.Context) ([]prometheus.Metric, error) {
-		found, err := backend.HarmfulPolicies(ctx, cfg)
+		settings, err := engine.Resolve(cfg.Options, cfg.Backend)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := backend.Topology(cfg)
+		if err != nil {
+			return nil, err
+		}
+		found, err := settings.Problems(ctx, plan)
 		if err != nil {
 			return nil, err
 		}
 		harm := 0
 		for _, p := range found {
-			if p.Kind == "unknown" {
+			if p.Kind == objects.IsUnknown {
 				err = errors.New(p.String())
 			} else {
 				harm++

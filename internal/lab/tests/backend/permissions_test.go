@@ -163,12 +163,13 @@ func TestPermissions_Documented(t *testing.T) {
 			cfg.Controller = wheel
 			importInto(t, b, cfg)
 			defer rabbittest.Open(t, cfg) // which removes the topology
-			publisher, controller := cfg, cfg
+			publisher, controlled := cfg, cfg
 			publisher.URL = documented(t, b, "publish", cfg.Prefix, queue)
-			controller.URL = documented(t, b, "control", cfg.Prefix, queue)
+			controlled.URL = documented(t, b, "control", cfg.Prefix, queue)
 			ctx, stop := context.WithCancel(context.Background())
 			served := make(chan error, 1)
-			go func() { served <- backend.ServeController(ctx, controller) }()
+			controlled.Controller.Options = controlled.Options
+			go func() { served <- controller.Serve(ctx, controlled.Controller) }()
 			arrives(t, publisher, queue, in)
 			stop()
 			require.NoError(t, <-served)
