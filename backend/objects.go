@@ -10,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -128,12 +129,13 @@ type usage struct {
 
 // String names the first few queues.
 func (u usage) String() string {
+	const most = 5
 	var says []string
 	if u.Messages > 0 {
-		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, some(u.Holding)))
+		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, format.Some(u.Holding, most, ", ")))
 	}
 	if len(u.Consumed) > 0 {
-		says = append(says, "a Delayer or a controller consumes "+some(u.Consumed))
+		says = append(says, "a Delayer or a controller consumes "+format.Some(u.Consumed, most, ", "))
 	}
 	return strings.Join(says, "; ")
 }
@@ -199,14 +201,6 @@ func counted(ctx context.Context, ours objects.Live, p topology.Plan) (bundled b
 	}
 	counts, _ := controller.ReadCounts(body) // 0 if they cannot be read
 	return err == nil, counts.Total().Messages, err
-}
-
-func some(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.Settings, topology.Plan) error) error {

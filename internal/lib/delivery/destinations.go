@@ -251,7 +251,7 @@ func (d *Destinations) refresh(ctx context.Context) {
 				return
 			}
 		}
-		d.forget(ctx)
+		d.forget()
 	}
 }
 
@@ -267,29 +267,19 @@ func (d *Destinations) busy() []*Route {
 	return busy
 }
 
-// forget drops unused routes, and removes what is left in the broker of those whose destination is
-// gone.
-func (d *Destinations) forget(ctx context.Context) {
+// forget drops unused routes. Of an exchange that is gone the broker keeps the binding between
+// exchanges of ours: it leads to where nothing matches.
+func (d *Destinations) forget() {
 	d.routes.Range(func(id, value any) bool {
 		r := value.(*Route)
 		due := r.lastDue.Load()
 		if d.now()-due <= int64(forgetAfter) {
 			return true
 		}
-		if r.id.exchange != "" && errors.Is(d.bind(ctx, r, d.now()), delayer.ErrUnroutable) {
-			// The broker keeps the binding between exchanges of ours when a user's exchange is
-			// deleted. It leads to where nothing matches, so it does no harm, and what is left costs
-			// little. If another process needs it just then, its messages are misrouted until it
-			// makes the binding again.
-			_ = d.control.Do(ctx, func(ch *amqp091.Channel) error {
-				all := r.bindings(d.stage)
-				return objects.Unbind(ch, all[len(all)-1])
-			})
-		}
 		if r.lastDue.CompareAndSwap(due, forgotten) {
 			d.routes.CompareAndDelete(id, r)
 		}
-		return ctx.Err() == nil
+		return true
 	})
 }
 

@@ -141,15 +141,10 @@ func Keeping(name string) topology.Queue {
 	}}
 }
 
-func keeping(name string, role topology.Role) topology.Queue {
-	q := Keeping(name)
-	q.Role = role
-	return q
-}
-
 // Plan lists the objects that must exist before any destination is bound.
 func (s Stage) Plan() topology.Plan {
-	misrouted := keeping(s.Misrouted(), topology.Misrouted)
+	misrouted, unroutable := Keeping(s.Misrouted()), Keeping(s.Unroutable())
+	misrouted.Role, unroutable.Role = topology.Misrouted, topology.Unroutable
 	misrouted.Args["x-single-active-consumer"] = true
 	p := topology.Plan{
 		Exchanges: []topology.Exchange{
@@ -158,7 +153,7 @@ func (s Stage) Plan() topology.Plan {
 			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
 			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
 		},
-		Queues: []topology.Queue{misrouted, keeping(s.Unroutable(), topology.Unroutable)},
+		Queues: []topology.Queue{misrouted, unroutable},
 		Bindings: []topology.Binding{
 			{Source: s.Unroutable(), Target: s.Misrouted()},
 			{Source: s.Keep(), Target: s.Unroutable()},

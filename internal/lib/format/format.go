@@ -1,11 +1,20 @@
-// Package format writes figures for people.
+// Package format writes figures and lists for people.
 package format
 
 import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
+
+// Some lists the first few names, and says how many more there are.
+func Some(names []string, most int, separator string) string {
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most:most], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, separator)
+}
 
 // Thousands writes 12345 as "12,345".
 func Thousands(n int) string {

@@ -8,6 +8,13 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
+func TestSome(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	assert.Equal(t, "a, b, c", format.Some(names, 3, ", "))
+	assert.Equal(t, "a; b; and 1 more", format.Some(names, 2, "; "))
+	assert.Equal(t, "c", names[2])
+}
+
 func TestFigures(t *testing.T) {
 	for value, want := range map[float64]string{
 		0: "0.0", 0.04: "0.0", 8.25: "8.2", 9.94: "9.9", 9.96: "10", 999.6: "1,000", 1234567: "1,234,567",

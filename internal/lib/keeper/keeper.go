@@ -11,12 +11,12 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -66,6 +66,7 @@ type OnUse interface {
 
 const (
 	lookEvery = 30 * time.Second
+	most      = 5 // objects that are named
 
 	// The pauses after a declaration that failed.
 	firstPause   = time.Second
@@ -122,14 +123,9 @@ func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	const most = 5
-	more := ""
-	if len(missing) > most {
-		more = fmt.Sprintf(" and %d more", len(missing)-most)
-	}
 	return &delayer.Error{
 		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrNotFound,
-		Cause: fmt.Errorf("with declare: false there must be %s%s", strings.Join(missing[:min(len(missing), most)], ", "), more),
+		Cause: fmt.Errorf("with declare: false there must be %s", format.Some(missing, most, ", ")),
 		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
 	}
 }
@@ -289,7 +285,7 @@ func (k *Keeper) find(ctx context.Context) error {
 		return nil
 	}
 	k.cfg.Log.Warn("exchanges or queues of this Delayer were deleted; it declares them again, but messages that waited in them are lost",
-		"backend", k.cfg.Backend, "objects", strings.Join(lost[:min(len(lost), 5)], ", "), "count", len(lost))
+		"backend", k.cfg.Backend, "objects", format.Some(lost, most, ", "))
 	if deleted := k.cfg.Observer.Deleted; deleted != nil {
 		deleted(delayer.DeletedEvent{Backend: k.cfg.Backend, Objects: lost})
 	}

@@ -168,14 +168,6 @@ func Bind(ch *amqp091.Channel, b topology.Binding) error {
 	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
 }
 
-// Unbind removes one binding. One that does not exist is no error.
-func Unbind(ch *amqp091.Channel, b topology.Binding) error {
-	if b.ToExchange {
-		return ch.ExchangeUnbind(b.Target, b.Key, b.Source, waitForAnswer, nil)
-	}
-	return ch.QueueUnbind(b.Target, b.Key, b.Source, nil)
-}
-
 // inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'
 // for exchange '…' in vhost '/': received 'A' but current is 'B'". The broker cuts the text off at
 // 255 bytes, so with long names the value is missing.

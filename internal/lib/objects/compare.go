@@ -14,6 +14,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
@@ -172,13 +173,10 @@ func (d Difference) String() string { return d.Object + ": " + d.Detail }
 func Summary(list []Difference) string {
 	const most = 3
 	var says []string
-	for _, d := range list[:min(most, len(list))] {
+	for _, d := range list {
 		says = append(says, d.String())
 	}
-	if more := len(list) - most; more > 0 {
-		says = append(says, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(says, "; ")
+	return format.Some(says, most, "; ")
 }
 
 // Read asks the management API for the objects of a plan and for the bindings of the vhost.
