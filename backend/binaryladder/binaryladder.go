@@ -186,7 +186,7 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 	}
 	cfg = cfg.withDefaults()
 	l, err := cfg.ladder()
-	return blueprint{ladder: l, names: names{s.Prefix}, kind: s.QueueType, routing: cfg.Routing, stage: s.Stage()}, s, err
+	return blueprint{ladder: l, prefix: s.Prefix, kind: s.QueueType, routing: cfg.Routing, stage: s.Stage()}, s, err
 }
 
 func (c Config) ladder() (ladder, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// names are those of the ladder's broker objects:
+// blueprint knows what the broker must hold for a ladder:
 //
 //	<prefix>.ladder              the marker that holds the configuration
 //	<prefix>.ladder.enter        where Publish publishes to
@@ -30,41 +30,31 @@ import (
 //	<prefix>.ladder.due          quorum only: what is due passes through here, so that none stalls a queue
 //	<prefix>.ladder.due.gate     quorum only: the way to the discard queue, for as long as there is the next one
 //	<prefix>.ladder.exchange     what is bound here gets them
-type names struct{ prefix string }
-
-func (n names) marker() string { return n.prefix + ".ladder" }
-func (n names) enter() string  { return n.prefix + ".ladder.enter" }
-func (n names) exchange(step time.Duration) string {
-	return n.prefix + ".ladder.step." + objects.DurationName(step)
-}
-
-func (n names) level(level int) string      { return fmt.Sprintf("%s.ladder.N%d", n.prefix, level) }
-func (n names) levelQueue(level int) string { return fmt.Sprintf("%s.ladder.Q%d", n.prefix, level) }
-func (n names) due() string                 { return n.prefix + ".ladder.due" }
-func (n names) plain() string               { return n.prefix + ".ladder.exchange" }
-
-func (n names) queue(step time.Duration) string {
-	return n.prefix + ".ladder.wait." + objects.DurationName(step)
-}
-
-// blueprint knows what the broker must hold for a ladder.
 type blueprint struct {
 	ladder  ladder
-	names   names
+	prefix  string
 	kind    delayer.QueueType
 	routing Routing
 	stage   delivery.Stage
+}
+
+func (b blueprint) exchange(step time.Duration) string {
+	return b.prefix + ".ladder.step." + objects.DurationName(step)
+}
+
+func (b blueprint) queue(step time.Duration) string {
+	return b.prefix + ".ladder.wait." + objects.DurationName(step)
 }
 
 // queues are where messages wait, and what is declared at Open.
 func (b blueprint) queues() ttl.Queues {
 	q := ttl.Queues{
 		Backend: Name, Stage: b.stage, Plan: b.plan(), Limits: ttl.Guarantees(b.kind),
-		Steps: b.ladder.Steps, Enter: b.names.enter(), Queue: b.names.queue,
+		Steps: b.ladder.Steps, Enter: b.prefix + ".ladder.enter", Queue: b.queue,
 	}
 	q.Limits.Max, q.Limits.Resolution = b.ladder.longest, b.ladder.Tick
 	if b.routing == Source {
-		q.Exchange = b.names.exchange
+		q.Exchange = b.exchange
 		return q
 	}
 	topic := b.topic()
@@ -80,22 +70,22 @@ func (b blueprint) config() string {
 		fmt.Fprint(hash, step, " ")
 	}
 	return fmt.Sprintf("%s:%s,%s:%d:%.4x,tick=%v,%s",
-		b.names.prefix, b.routing, b.ladder.label, len(b.ladder.Waits), hash.Sum(nil), b.ladder.Tick, b.kind)
+		b.prefix, b.routing, b.ladder.label, len(b.ladder.Waits), hash.Sum(nil), b.ladder.Tick, b.kind)
 }
 
 // plan is declared at Open: everything but the links.
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
-		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}},
+		Markers:   []topology.Marker{{Name: b.prefix + ".ladder", Config: b.config()}},
+		Exchanges: []topology.Exchange{{Name: b.prefix + ".ladder.enter", Kind: topology.Direct}},
 	}
 	if b.routing == Topic {
 		return p.Add(b.topic().Plan())
 	}
 	for _, step := range b.ladder.Waits {
-		next := b.names.exchange(step)
+		next := b.exchange(step)
 		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: next, Kind: topology.Direct, Alternate: b.stage.Unroutable()})
-		p.Queues = append(p.Queues, objects.WaitingQueue(b.names.queue(step), b.kind, step, next))
+		p.Queues = append(p.Queues, objects.WaitingQueue(b.queue(step), b.kind, step, next))
 	}
 	return p
 }
@@ -108,10 +98,10 @@ func (b blueprint) topic() topicladder.Ladder {
 	return topicladder.Ladder{
 		Levels: len(b.ladder.Waits), First: message.Reserved + ".", Mark: "~",
 		End: b.stage.Exchange(), Fallback: b.stage.Unroutable(),
-		Exchange: func(level int) string { return b.names.exchange(b.ladder.Waits[level]) },
+		Exchange: func(level int) string { return b.exchange(b.ladder.Waits[level]) },
 		Queue: func(level int, next string) topology.Queue {
 			step := b.ladder.Waits[level]
-			return objects.WaitingQueue(b.names.queue(step), b.kind, step, next)
+			return objects.WaitingQueue(b.queue(step), b.kind, step, next)
 		},
 	}
 }
@@ -124,17 +114,18 @@ func (b blueprint) topic() topicladder.Ladder {
 // as with the tiers that a binding leads to: nothing may be bound there, and messages that no queue
 // takes would stall a quorum queue (see delivery.Stage.Discard).
 func (b blueprint) plain() topology.Plan {
-	n := b.names
+	end := b.prefix + ".ladder.exchange"
 	ladder := topicladder.Ladder{
-		Levels: len(b.ladder.Waits), End: n.plain(), Fallback: b.stage.Unroutable(), Exchange: n.level,
+		Levels: len(b.ladder.Waits), End: end, Fallback: b.stage.Unroutable(),
+		Exchange: func(level int) string { return fmt.Sprintf("%s.ladder.N%d", b.prefix, level) },
 		Queue: func(level int, next string) topology.Queue {
-			return objects.WaitingQueue(n.levelQueue(level), b.kind, b.ladder.Waits[level], next)
+			return objects.WaitingQueue(fmt.Sprintf("%s.ladder.Q%d", b.prefix, level), b.kind, b.ladder.Waits[level], next)
 		},
 	}
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.plain(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: end, Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
 	if b.kind == delayer.Quorum {
-		ladder.End = n.due()
-		p = p.Add(b.stage.Copying(ladder.End, n.plain()))
+		ladder.End = b.prefix + ".ladder.due"
+		p = p.Add(b.stage.Copying(ladder.End, end))
 	}
 	return ttl.Optional(p.Add(ladder.Plan()))
 }

@@ -17,7 +17,7 @@ import (
 
 func small(t *testing.T, routing Routing) blueprint {
 	return blueprint{
-		ladder: mustLadder(t, time.Second, "1s,2s"), names: names{"p"}, kind: delayer.Quorum, routing: routing,
+		ladder: mustLadder(t, time.Second, "1s,2s"), prefix: "p", kind: delayer.Quorum, routing: routing,
 		stage: delivery.NewStage("p", true),
 	}
 }
@@ -122,7 +122,7 @@ func TestConfig_NamesEveryFieldThatMatters(t *testing.T) {
 		{ladder: ladder(time.Second, Binary), kind: delayer.Classic, routing: Source},
 		{ladder: ladder(time.Second, Binary), kind: delayer.Quorum, routing: Topic},
 	} {
-		b.names.prefix = strings.Repeat("p", 128)
+		b.prefix = strings.Repeat("p", 128)
 		require.False(t, seen[b.config()], b.config())
 		require.LessOrEqual(t, len(b.config()), 255, "it is an exchange's name")
 		seen[b.config()] = true

@@ -168,7 +168,7 @@ func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
 	}
 	cfg = cfg.withDefaults(s.Prefix)
 	b := blueprint{
-		names: names{cfg.Prefix}, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
+		prefix: cfg.Prefix, kind: s.QueueType, stage: s.Stage(), owner: s.Prefix, rounding: cfg.Rounding,
 		tiers: ttl.Steps{Waits: slices.Sorted(slices.Values(cfg.Tiers))}, maxLength: cfg.MaxLength,
 	}
 	// A message for a tier's queue would expire there, and its delivery key would lead it there

@@ -12,7 +12,7 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// names are those of the tiers' broker objects, here with the default prefix:
+// blueprint knows what the broker must hold for the tiers, here with the default prefix:
 //
 //	delay                  the marker that holds the configuration
 //	delay.enter            where Publish publishes to
@@ -24,20 +24,8 @@ import (
 //	delay.route            quorum only: what expires there passes through here, so that none stalls a tier
 //	delay.route.gate       quorum only: the way to the discard queue, for as long as there is the next one
 //	delay.exchange         what is bound here gets them
-type names struct{ prefix string }
-
-func (n names) marker() string   { return n.prefix }
-func (n names) enter() string    { return n.prefix + ".enter" }
-func (n names) route() string    { return n.prefix + ".route" }
-func (n names) exchange() string { return n.prefix + ".exchange" }
-
-func (n names) queue(tier time.Duration) string {
-	return n.prefix + "." + objects.DurationName(tier) + ".queue"
-}
-
-// blueprint knows what the broker must hold for the tiers.
 type blueprint struct {
-	names     names
+	prefix    string
 	owner     string // the prefix of the delivery stage
 	kind      delayer.QueueType
 	stage     delivery.Stage
@@ -53,24 +41,24 @@ func (b blueprint) queues() ttl.Queues {
 	limits.Tiers, limits.ExactTiers = slices.Clone(b.tiers.Waits), b.rounding == Exact
 	return ttl.Queues{
 		Backend: Name, Stage: b.stage, Plan: b.plan(), Limits: limits,
-		Steps: b.tiers, Enter: b.names.enter(), Queue: b.names.queue,
+		Steps: b.tiers, Enter: b.prefix + ".enter", Queue: b.name,
 	}
 }
 
 // config is written into the marker. Two Delayers share queues only if it is equal. It does not
 // list the tiers: Delayers with different tiers may share those that they have in common.
 func (b blueprint) config() string {
-	return fmt.Sprintf("%s:%s,max=%d,%s", b.names.prefix, b.owner, b.maxLength, b.kind)
+	return fmt.Sprintf("%s:%s,max=%d,%s", b.prefix, b.owner, b.maxLength, b.kind)
 }
 
 // plan is what is declared at Open.
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: b.names.marker(), Config: b.config()}},
-		Exchanges: []topology.Exchange{{Name: b.names.enter(), Kind: topology.Direct}}, // no alternate exchange: unroutable messages are returned
+		Markers:   []topology.Marker{{Name: b.prefix, Config: b.config()}},
+		Exchanges: []topology.Exchange{{Name: b.prefix + ".enter", Kind: topology.Direct}}, // no alternate exchange: unroutable messages are returned
 	}
 	for _, tier := range b.tiers.Waits {
-		p.Queues = append(p.Queues, b.queue(b.names.queue(tier), tier, b.stage.Exchange()))
+		p.Queues = append(p.Queues, b.queue(b.name(tier), tier, b.stage.Exchange()))
 	}
 	return p
 }
@@ -86,17 +74,21 @@ func (b blueprint) plan() topology.Plan {
 // bind to. That exchange may route nothing, and messages that no queue takes would stall a tier
 // (see delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
-	n := b.names
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: n.exchange(), Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
-	after := n.exchange()
+	route, exchange := b.prefix+".route", b.prefix+".exchange"
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: exchange, Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	after := exchange
 	if b.kind == delayer.Quorum {
-		after = n.route()
-		p = p.Add(b.stage.Copying(after, n.exchange()))
+		after = route
+		p = p.Add(b.stage.Copying(route, exchange))
 	}
 	for _, tier := range b.tiers.Waits {
-		p.Queues = append(p.Queues, b.queue(n.route()+"."+objects.DurationName(tier)+".queue", tier, after))
+		p.Queues = append(p.Queues, b.queue(route+"."+objects.DurationName(tier)+".queue", tier, after))
 	}
 	return ttl.Optional(p)
+}
+
+func (b blueprint) name(tier time.Duration) string {
+	return b.prefix + "." + objects.DurationName(tier) + ".queue"
 }
 
 // queue is a tier.

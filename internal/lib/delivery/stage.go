@@ -69,17 +69,14 @@ func (s Stage) Keep() string { return s.prefix + ".unroutable.keep" }
 // exchange.
 func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 
-// Discard is a queue that drops its messages. A queue that dead-letters at least once keeps a
-// message that no queue takes, and tries again every few minutes. 32 such messages stall it
-// (rabbit_fifo_dlx_worker). A message to a user's exchange without a matching binding would be one
-// of them, and no alternate exchange of ours can help. So messages to an exchange also go to the
-// discard queue. A message that the user's exchange does not route is dropped, as in a plain
-// publish. See [Stage.Copying] for the way there.
+// Discard is a queue that drops its messages, and the fanout exchange that leads there. A queue
+// that dead-letters at least once keeps a message that no queue takes, and 32 such messages stall it
+// (rabbit_fifo_dlx_worker). So messages to a user's exchange go here too: what that does not route
+// is dropped, as in a plain publish. docs/decisions/discard-queue.md says more.
 //
-// It is a quorum queue with a TTL of 0. A classic queue is on one node; without that node nothing
-// here could be routed, confirmed or declared. It costs the broker 27 µs a message, a classic queue
-// 18 µs (RabbitMQ 3.10.8, two cores). A fanout exchange of the same name leads there. It has no
-// alternate exchange: a second copy is worth nothing.
+// It is a quorum queue with a TTL of 0: without the node of a classic one nothing here could be
+// routed, confirmed or declared. It costs the broker 27 µs a message, a classic queue 18 µs
+// (RabbitMQ 3.10.8, two cores).
 func (s Stage) Discard() string { return s.prefix + ".discard" }
 
 // fork is where the ways to the users' exchanges and to the discard queue part.
@@ -98,24 +95,14 @@ const gateKey = message.Reserved + ":gate"
 
 // Copying lists what leads messages from an exchange of ours to another one, with a copy to the
 // discard queue. The copy must never be all that is left of a message: the waiting queue would take
-// it for delivered. So it goes only as long as the target exists, whoever deletes that and whoever
-// runs then:
+// it for delivered. So its way begins at a gate, <from>.gate, an auto-delete exchange whose only
+// binding leads to the target, with a key that no message has: all goes to its alternate exchange.
+// With the target the broker deletes that binding, the gate, and the binding to the gate, in one
+// transaction. Nothing may lead to the gate before something leads to the target: the order of the
+// bindings matters.
 //
-//   - The way to the discard queue begins at a gate, <from>.gate. The gate is an auto-delete
-//     exchange whose only binding leads to the target. No message has its key.
-//   - So the gate routes nothing by itself, and all goes to its alternate exchange: the discard
-//     exchange.
-//   - With the target the broker deletes the gate's only binding, with that the gate, and with the
-//     gate the binding from here to it. All of that is one transaction. What comes then matches
-//     nothing, and goes to the alternate exchange as any message without a route.
-//
-// The order of the bindings matters: nothing leads to the gate before something leads to the
-// target.
-//
-// Two gaps remain, and a message that meets one is lost if no other way leads it to where it goes.
-// The broker routes by several reads that are no part of the transaction: in the instant in which
-// the target is deleted it may see the gate and no target. And somebody may remove only the binding
-// to the target.
+// A message is lost, if it has no other way, in the instant in which the target is deleted, or if
+// somebody removes only the binding to the target.
 func (s Stage) Copying(from, target string) topology.Plan {
 	gate := from + ".gate"
 	return topology.Plan{

@@ -45,14 +45,10 @@ type Config struct {
 	Observer delayer.Observer
 }
 
-// Objects declares and checks the objects of a broker. Package objects has them.
+// Objects are an objects.Live, which says what its methods do.
 type Objects interface {
-	// Apply declares the objects of p. Existing objects with the same arguments stay as they are.
 	Apply(ctx context.Context, p topology.Plan) error
-	// Restore is Apply for objects of which some may be missing, and of which another process may
-	// be declaring the same.
 	Restore(ctx context.Context, p topology.Plan) error
-	// Missing names the exchanges and queues of p that do not exist.
 	Missing(ctx context.Context, p topology.Plan) ([]string, error)
 }
 

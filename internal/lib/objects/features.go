@@ -26,7 +26,7 @@ const Feature = "feature flag stream_queue"
 // It declares a stream that no broker accepts: without the flag the answer is 541 and the connection
 // ends, and with it 406 because a stream cannot be deleted automatically. Nothing is left behind.
 func (l Live) Features(ctx context.Context, p topology.Plan) error {
-	at := slices.IndexFunc(p.Queues, needsFeature)
+	at := slices.IndexFunc(p.Queues, func(q topology.Queue) bool { return q.Args["x-dead-letter-strategy"] == "at-least-once" })
 	if at < 0 || l.control.Conn().From(3, 12) {
 		return nil
 	}
@@ -45,8 +45,6 @@ func (l Live) Features(ctx context.Context, p topology.Plan) error {
 	})
 	return broker.Explain("look at", l.backend, Feature, err)
 }
-
-func needsFeature(q topology.Queue) bool { return q.Args["x-dead-letter-strategy"] == "at-least-once" }
 
 // Known returns an error of Features that says what is lacking, and logs one that says that it is not
 // known.
