@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -104,14 +103,14 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
-			use, err := used(ctx, ours, p)
+			says, err := used(ctx, ours, p)
 			if err != nil {
 				return err
 			}
-			if use.Messages > 0 || len(use.Consumed) > 0 {
+			if says != "" {
 				return &delayer.Error{
 					Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict,
-					Cause: errors.New(use.String()),
+					Cause: errors.New(says),
 					Hint:  "wait until nothing waits, and close the Delayers and controllers of the prefix",
 				}
 			}
@@ -120,87 +119,56 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 	})
 }
 
-// A usage is why [Remove] refuses without force.
-type usage struct {
-	Messages int      // that are in the queues, unroutable ones included; of slots as a controller counted
-	Holding  []string // the queues that hold them, as "name (count)"; those of slots hold bundles
-	Consumed []string // the queues that a Delayer or a controller consumes
-}
-
-// String names the first few queues.
-func (u usage) String() string {
-	const most = 5
-	var says []string
-	if u.Messages > 0 {
-		says = append(says, fmt.Sprintf("messages: %d, in %s", u.Messages, format.Some(u.Holding, most, ", ")))
-	}
-	if len(u.Consumed) > 0 {
-		says = append(says, "a Delayer or a controller consumes "+format.Some(u.Consumed, most, ", "))
-	}
-	return strings.Join(says, "; ")
-}
-
-// used looks at the queues that messages or Delayers may be in. A count of 0 is not believed before
+// used says which queues hold messages or are consumed, or "". A count of 0 is not believed before
 // the queue has answered otherwise: see [objects.Holds].
-func used(ctx context.Context, ours objects.Live, whole topology.Plan) (usage, error) {
-	p := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(whole.Queues), func(q topology.Queue) bool {
+func used(ctx context.Context, ours objects.Live, p topology.Plan) (says string, err error) {
+	inUse := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
 		return q.Role == topology.Clock || q.Role == topology.Counts
 	})}
-	bundled, atLeast, err := counted(ctx, ours, whole)
-	if err != nil {
-		return usage{}, err
-	}
-	look := func() (use usage, err error) {
+	look := func() (string, error) {
 		states, err := ours.Look(ctx, p)
-		bundles := 0
+		var holding, consumed []string
+		what, total, counted := "messages", 0, false
 		for _, q := range p.Queues {
+			if q.Role == topology.Counts { // of a controller with slots
+				what, counted = "messages, or bundles of them", states[q.Name].Messages > 0
+			}
+		}
+		for _, q := range inUse.Queues {
 			n := states[q.Name].Messages
-			if bundled && q.Role == topology.Intake {
+			if counted && q.Role == topology.Intake {
 				n-- // a controller that has ended leaves a bundle without messages
 			}
 			if n > 0 {
-				use.Holding = append(use.Holding, fmt.Sprintf("%s (%d)", q.Name, n))
-				use.Messages += n
-			}
-			if n > 0 && (q.Role == topology.Intake || q.Role == topology.Waiting) {
-				bundles += n
+				holding = append(holding, fmt.Sprintf("%s (%d)", q.Name, n))
+				total += n
 			}
 			if states[q.Name].Consumers > 0 {
-				use.Consumed = append(use.Consumed, q.Name)
+				consumed = append(consumed, q.Name)
 			}
 		}
-		if bundles > 0 {
-			use.Messages += max(0, atLeast-bundles)
+		const most = 5
+		var says []string
+		if total > 0 {
+			says = append(says, fmt.Sprintf("%s: %d, in %s", what, total, format.Some(holding, most, ", ")))
 		}
-		return use, err
+		if consumed != nil {
+			says = append(says, "a Delayer or a controller consumes "+format.Some(consumed, most, ", "))
+		}
+		return strings.Join(says, "; "), err
 	}
 	for {
-		if use, err := look(); err != nil || use.String() != "" {
-			return use, err
+		if says, err := look(); err != nil || says != "" {
+			return says, err
 		}
-		holding, err := ours.Holding(ctx, p)
+		holding, err := ours.Holding(ctx, inUse)
 		if err != nil {
-			return usage{}, err
+			return "", err
 		}
 		if holding == nil {
 			return look() // at those that nobody else may read, and that answer now
 		}
 	}
-}
-
-// counted is how many messages wait by the last count of a controller, if one has counted: its
-// queues hold bundles, of a message at least.
-func counted(ctx context.Context, ours objects.Live, p topology.Plan) (bundled bool, messages int, err error) {
-	i := slices.IndexFunc(p.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts })
-	if i < 0 {
-		return false, 0, nil
-	}
-	body, err := ours.Last(ctx, p.Queues[i].Name)
-	if errors.Is(err, delayer.ErrNotFound) || err == nil && body == nil {
-		return false, 0, nil
-	}
-	counts, _ := controller.ReadCounts(body) // 0 if they cannot be read
-	return err == nil, counts.Total().Messages, err
 }
 
 func (c Config) connected(ctx context.Context, f func(*engine.Connected, engine.Settings, topology.Plan) error) error {

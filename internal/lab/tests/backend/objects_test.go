@@ -85,8 +85,7 @@ func TestRemove_RefusesWhatIsInUse(t *testing.T) {
 	require.NoError(t, backend.Remove(within(t), cfg, false), "nothing is left")
 }
 
-// TestRemove_Slots: the log of a prefix at rest has a bundle without messages. How many are in others
-// is known, though no controller is at work.
+// TestRemove_Slots: the log of a prefix at rest has a bundle without messages.
 func TestRemove_Slots(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -115,7 +114,7 @@ func TestRemove_Slots(t *testing.T) {
 	require.NoError(t, d.Close())
 	err = backend.Remove(within(t), cfg, false)
 	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "messages: 3, in "+cfg.Prefix+".controller.log (3)")
+	require.ErrorContains(t, err, "messages, or bundles of them: 3, in "+cfg.Prefix+".controller.log (3)")
 	require.NoError(t, backend.Remove(within(t), cfg, true))
 }
 
