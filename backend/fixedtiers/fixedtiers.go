@@ -35,10 +35,8 @@
 // Quorum queues (the default) are replicated and dead-letter at least once. A confirmed message
 // survives crashes, and may be delivered twice after one.
 //
-// A clean restart keeps what waits in classic queues. But messages that expire while the broker
-// starts are lost if their destination is not ready, and quorum queues are not ready at first. A
-// crash loses messages that are moving between queues, and those that are not on disk yet.
-// docs/results/faults.md has the numbers.
+// Classic queues keep what waits in a clean restart, and may lose some of it otherwise, as package
+// binaryladder says.
 //
 // # What it needs
 //

@@ -67,8 +67,6 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 // has for other tiers or steps are named in the same way, with the time in the name.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
-	type affixes struct{ before, after string }
-	named := map[affixes]bool{}
 	for _, q := range p.Queues {
 		ms, ok := q.Args["x-message-ttl"].(int64)
 		if !ok {
@@ -77,20 +75,20 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 		if q.Args["x-queue-type"] == string(delayer.Quorum) {
 			ms-- // see objects.WaitingQueue
 		}
-		ttl := time.Duration(max(0, ms)) * time.Millisecond
-		ttls[q.Name] = ttl
-		name := objects.DurationName(ttl)
-		if at := strings.LastIndex(q.Name, "."+name); name != "" && at >= 0 {
-			named[affixes{q.Name[:at+1], q.Name[at+1+len(name):]}] = true
-		}
+		ttls[q.Name] = time.Duration(max(0, ms)) * time.Millisecond
 	}
 	return func(queue string) (time.Duration, bool) {
 		if ttl, ok := ttls[queue]; ok {
 			return ttl, true
 		}
-		for affix := range named {
-			name, ok := strings.CutPrefix(queue, affix.before)
-			name, ok2 := strings.CutSuffix(name, affix.after)
+		for known, ttl := range ttls {
+			word := "." + objects.DurationName(ttl)
+			at := strings.LastIndex(known, word)
+			if ttl == 0 || at < 0 {
+				continue
+			}
+			name, ok := strings.CutPrefix(queue, known[:at+1])
+			name, ok2 := strings.CutSuffix(name, known[at+len(word):])
 			if ttl, err := time.ParseDuration(name); ok && ok2 && err == nil && objects.DurationName(ttl) == name {
 				return ttl, true
 			}

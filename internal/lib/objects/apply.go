@@ -53,10 +53,10 @@ func Of(control *broker.Control, backend string) Live {
 // quorum queue was missing, Apply settles them: see settle. The error names the object. With
 // ErrConflict it also names the actual and the wanted configuration.
 //
-// Another process may be declaring the same queues. The broker calls a queue existing before it has
-// its arguments. Up to RabbitMQ 4.0 a message that comes in that moment has no TTL: it never
-// expires, and nothing behind it does. So exchanges are declared after the queues are settled, and
-// bindings last: who finds all queues and exchanges finds queues that have their arguments.
+// Another process may be declaring the same queues. A queue exists before it has its arguments, and
+// up to RabbitMQ 4.0 a message that comes then never expires, nor does any behind it. So exchanges
+// are declared after the queues are settled, and bindings last: see
+// docs/decisions/exchanges-after-queues.md.
 //
 // Apply refuses where the broker would lose what the queues of p dead-letter: see [Live.Features].
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {
@@ -229,13 +229,11 @@ func (l Live) Remove(ctx context.Context, p topology.Plan) error {
 // settle is called after quorum queues were declared. It declares one more, and deletes that again.
 //
 // RabbitMQ (seen with 3.10 to 4.3) writes down which quorum queues a node has when the next one is
-// declared, or up to a second later (names.dets of Ra). A node that is killed before starts the
-// queue that was declared last without its messages, although they were confirmed, and up to 4.2
-// without a leader: it confirms nothing any more.
+// declared, or up to a second later (names.dets of Ra). A node that is killed before starts the last
+// one without its messages, although they were confirmed, and up to 4.2 without a leader.
 //
-// The other queue's name begins with that of queue, so the permissions for queue are mostly enough.
-// The broker deletes it after a minute if the caller cannot. A broker that refuses it closes the
-// channel, and is no error: the queues are then safe a second later. An error is a lost connection.
+// The other queue's name begins with that of queue, so that the permissions are mostly enough. That
+// the broker refuses it is no error: the queues are then safe a second later.
 func settle(ch *amqp091.Channel, queue string) error {
 	const ifUnused, ifEmpty = false, false
 	name := settleName(queue, rand.Text())

@@ -107,8 +107,7 @@ func (b *Client) Close() {
 // Queue is the name of the unroutable queue, or that of the parked messages.
 func (b *Client) Queue() string { return b.queues[len(b.queues)-1] }
 
-// Where names the queues that Read has found messages in, for people; where there were none, as
-// Queue.
+// Where names the queues that Read has found messages in, for people; if none, Queue.
 func (b *Client) Where() string { return cmp.Or(strings.Join(b.held, " and "), b.Queue()) }
 
 // Parked reports whether the messages are parked ones, not unroutable ones.
@@ -164,7 +163,7 @@ func (b *Client) explain(op, queue string, err error) error {
 	return broker.Explain(op, "", object, err)
 }
 
-// Exists asks the broker for a destination.
+// Exists asks for a destination.
 func (b *Client) Exists(ctx context.Context, exchange, key string) (delivery.Presence, error) {
 	return delivery.Exists(ctx, b.control, exchange, key)
 }
