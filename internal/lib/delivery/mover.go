@@ -59,9 +59,8 @@ const (
 // exists. Up to RabbitMQ 3.12 each restart of the broker misroutes up to 32 messages a queue.
 //
 // A message that has not waited for its whole delay waits for the rest. One that is due goes to its
-// destination if that exists now. All others go to the unroutable queue, for an operator. A message
-// is acknowledged only after it was published elsewhere and confirmed, so none is lost. After a
-// lost connection one may arrive twice, with the same id.
+// destination if that exists now. All others go to the unroutable queue, for an operator. Each is
+// acknowledged after its confirm: after a lost connection it may arrive twice, with the same id.
 //
 // Each Delayer of a prefix has a Mover. The misrouted queue has a single active consumer, so one of
 // them at a time gets its messages.

@@ -207,10 +207,9 @@ type gap struct {
 }
 
 // fix makes the bindings by which a message should have got from its last waiting queue to its
-// destination. Another process that declares our exchanges again does not know which bindings this
-// one has made on use. A misrouted message shows which are missing: its own. Those of other
-// destinations may be there, and to make thousands again would slow all who publish. If fix fails,
-// the next message tries again after five seconds: thousands may lack the same bindings.
+// destination: another process that declares our exchanges again does not know what this one has
+// bound on use. It makes no others: thousands would slow all who publish. If it fails, the next
+// message tries again after five seconds.
 func (m *Mover) fix(ctx context.Context, l *letter) {
 	deaths := message.Deaths(l.Headers)
 	if len(deaths) == 0 || deaths[0].Queue == "" {

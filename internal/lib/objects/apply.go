@@ -354,10 +354,7 @@ func (l Live) Holding(ctx context.Context, p topology.Plan) ([]string, error) {
 
 // Last returns the body of the message in a queue that keeps the last one, and gives it back; nil
 // if there is none. Meanwhile others find none: then Last asks again, for a moment. It needs the
-// permission to read.
-//
-// Up to RabbitMQ 4.2 what is given back counts towards a delivery limit, so the queue needs one that
-// is never reached.
+// permission to read, and the queue a delivery limit that is never reached (see Holds).
 func (l Live) Last(ctx context.Context, queue string) ([]byte, error) {
 	const tries, pause = 5, 40 * time.Millisecond
 	for try := 1; ; try++ {

@@ -108,9 +108,8 @@ func (m *Kept) Early() bool { return m.Known && m.Remaining > 0 }
 // due time is not known.
 func (m *Kept) waited() bool { return m.Known && m.Remaining == 0 || !m.Ours }
 
-// waits says why a message must not be sent yet, or "". The remaining delay is known without a
-// clock. If some remains, the message has waited for it in this queue. That needs a clock, so both
-// the due time and the remaining delay since it came must have passed at now, the broker's time.
+// waits says why a message must not be sent yet, or "": both the due time and what remained of the
+// delay when it came to this queue must have passed at now, the broker's time.
 func (m *Kept) waits(now time.Time) string {
 	if m.waited() {
 		return ""

@@ -37,9 +37,8 @@ const (
 // A Reader reads each queue once, from the oldest message on. It holds the messages that it has
 // read. Close returns those that were not removed to the queue, in their order.
 //
-// A quorum queue delivers first what was returned to it, and puts what is returned behind what was
-// returned before. So its order is kept if all are read, or all up to one that was never returned:
-// [Reader.Enough] reads so far.
+// A quorum queue delivers what was returned to it first, and in the order in which it was returned.
+// So order is kept if all up to one that was never returned are read: [Reader.Enough] reads so far.
 type Reader struct {
 	client  *Client
 	queues  []*queue // still to be read
@@ -268,10 +267,9 @@ func (r *Reader) Close() {
 			q.back, _ = r.client.count(ctx, q.name) // an error ends the wait below too
 			counted[q] = true
 		}
-		// To close a channel is to have failed: from RabbitMQ 4.0 on that counts towards the delivery
-		// limit of a quorum queue, 20 by default, and a message beyond that is gone. From 4.3 on a nack
-		// does not count; before, see [Nature]. Before 4.0 nothing has a limit by default, and a nack
-		// would put messages at the end of the queue, or into another order.
+		// To close a channel is to have failed: from RabbitMQ 4.0 on that counts towards a quorum queue's
+		// delivery limit, 20 by default. From 4.3 on a nack does not count; before, see [Nature]. Before
+		// 4.0 there is no limit by default, and a nack would change the order.
 		const all, requeue = true, true
 		if limited && w.held > 0 && w.ch.Nack(w.tag, all, requeue) != nil || w.ch.Close() != nil {
 			continue
