@@ -144,7 +144,7 @@ func TestImports_OfTests(t *testing.T) {
 			continue
 		}
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
-			if under(module+"/internal/lab/rabbit", imported) || under(module+"/internal/lab/postgres", imported) {
+			if under(module+"/internal/lab/rabbit", imported) || under(module+"/internal/lab/postgrestest", imported) {
 				t.Errorf("tests of %s import %s: they live in internal/lab/tests", p.ImportPath, imported)
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -28,7 +27,7 @@ const (
 
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // these tests wait more than they compute; -parallel overrides it
-	rabbittest.Main(postgrestest.Wrap(m), withPlugin)
+	rabbittest.Main(m, withPlugin)
 }
 
 // withPlugin is a broker on which `delayer migrate` finds something to do. What was on its way to a

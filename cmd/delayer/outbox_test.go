@@ -7,7 +7,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )

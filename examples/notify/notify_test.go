@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/process"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -125,7 +125,7 @@ func (s *stage) becomes(want map[string]int) {
 // TestMain's broker repeats a dead-lettering early. After a restart a waiting queue may dead-letter
 // before the queue of orders is ready; RabbitMQ publishes such a message again after three minutes.
 func TestMain(m *testing.M) {
-	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{
+	rabbittest.Main(m, rabbit.Options{
 		Args: rabbit.DeadLetterRetry(10 * time.Second), Plugins: []string{rabbittest.DelayedMessages}, // for TestKilled, if asked
 	})
 }

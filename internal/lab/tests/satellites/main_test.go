@@ -7,13 +7,12 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
 func TestMain(m *testing.M) {
-	rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}, suiteLeaves...)
+	rabbittest.Main(m, rabbit.Options{Plugins: []string{rabbittest.DelayedMessages}}, suiteLeaves...)
 }
 
 var silent = slog.New(slog.DiscardHandler)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/once"
 	"github.com/delayer-go/delayer/once/pgstore"
 	"github.com/delayer-go/delayer/outbox"

@@ -18,7 +18,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/docs"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/internal/lib/schema"
 	"github.com/delayer-go/delayer/once/pgstore"
 	"github.com/delayer-go/delayer/outbox"

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
+	"github.com/delayer-go/delayer/internal/lab/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/outbox"
 )

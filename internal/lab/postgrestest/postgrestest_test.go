@@ -1,8 +1,7 @@
-package postgres_test
+package postgrestest
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/postgres"
-	"github.com/delayer-go/delayer/internal/lab/postgres/postgrestest"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -24,27 +21,27 @@ const childVariable = "DELAYER_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
-		rabbittest.Main(postgrestest.Wrap(m), rabbit.Options{})
+		rabbittest.Main(m, rabbit.Options{})
 	}
-	s, err := postgres.Start(context.Background())
-	fmt.Println(s, err)
+	_, err := find()
+	fmt.Println(err)
 	select {}
 }
 
 func TestStart_GivenServerDoesNotAnswer(t *testing.T) {
 	t.Setenv("POSTGRES_URL", "postgres://someone:s3cret@127.0.0.1:1/db")
-	_, err := postgres.Start(t.Context())
+	_, err := find()
 	require.ErrorContains(t, err, "POSTGRES_URL")
-	assert.NotErrorIs(t, err, postgres.ErrNone, "no fallback to another server")
+	assert.NotErrorIs(t, err, errNone, "no fallback to another server")
 	assert.NotContains(t, err.Error(), "s3cret")
 	t.Setenv("POSTGRES_URL", "postgres://someone:s3cret%zz@127.0.0.1:x/db")
-	_, err = postgres.Start(t.Context())
+	_, err = find()
 	require.ErrorContains(t, err, "it looks like postgres://")
 	assert.NotContains(t, err.Error(), "s3cret")
 }
 
 func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
-	postgrestest.URL(t) // skips where there is no PostgreSQL
+	URL(t) // skips where there is no PostgreSQL
 	if os.Getenv("POSTGRES_URL") != "" {
 		rabbittest.Skipf(t, "the server is not ours")
 	}
@@ -60,7 +57,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 	require.NoError(t, child.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Contains(t, line, "private cluster <nil>")
+	require.Contains(t, line, ", private cluster")
 	require.NoError(t, child.Process.Kill())
 	var exit *exec.ExitError
 	require.True(t, errors.As(child.Wait(), &exit))
