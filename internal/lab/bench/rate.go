@@ -45,11 +45,9 @@ func (r topRate) run(ctx context.Context, s *trial) (result, error) {
 	if err := s.warmUp(ctx, r.common); err != nil {
 		return result{}, err
 	}
-	const least, probes = 8, 24
 	var tried []report.Probe
 	began := time.Now()
-	look := search{first: r.first, least: least, most: r.most, accuracy: exact, probes: probes}
-	_, err := look.run(func(rate float64) (passed bool, err error) {
+	_, err := search(r.first, r.most, func(rate float64) (passed bool, err error) {
 		if time.Since(began) > r.budget {
 			return false, errOverBudget
 		}
@@ -151,24 +149,13 @@ func (r topRate) summary(s *trial, tried []report.Probe) result {
 	return run
 }
 
-// A search looks for the highest rate that passes: by doubling, or halving where the first fails,
-// and then by bisection. It ends when the rates that pass and fail are close, or out of probes.
-type search struct {
-	first    float64 // messages per second
-	least    float64 // below which to give up
-	most     float64 // above which not to look
-	accuracy float64 // when to stop: the ratio of what fails to what passes
-	probes   int     // at most so many
-}
-
-// run returns the highest rate that passed, or 0. It ends early when probe returns an error.
-func (s search) run(probe func(rate float64) (passed bool, err error)) (best float64, err error) {
-	failed := math.Inf(1)
-	for range s.probes {
-		rate, more := s.next(best, failed)
-		if !more {
-			break
-		}
+// search looks for the highest rate that passes, from a first one up to most: by doubling, or
+// halving where the first fails, and then by bisection. It ends when the rates that pass and fail
+// are close, out of probes, or when probe returns an error. It returns the highest that passed, or 0.
+func search(first, most float64, probe func(rate float64) (passed bool, err error)) (best float64, err error) {
+	const least, probes = 8, 24
+	rate, failed := first, math.Inf(1)
+	for range probes {
 		passed, err := probe(rate)
 		switch {
 		case err != nil:
@@ -178,19 +165,17 @@ func (s search) run(probe func(rate float64) (passed bool, err error)) (best flo
 		default:
 			failed = rate
 		}
+		switch {
+		case best == 0:
+			rate = failed / 2
+		case math.IsInf(failed, 1):
+			rate = min(2*best, most)
+		default:
+			rate = math.Sqrt(best * failed)
+		}
+		if rate < least || best == most || failed <= exact*best {
+			break
+		}
 	}
 	return best, nil
-}
-
-// next is what to try after best passed (0: nothing did) and failed did not.
-func (s search) next(best, failed float64) (rate float64, more bool) {
-	switch {
-	case best == 0 && math.IsInf(failed, 1):
-		return s.first, true
-	case best == 0:
-		return failed / 2, failed/2 >= s.least
-	case math.IsInf(failed, 1):
-		return min(2*best, s.most), best < s.most
-	}
-	return math.Sqrt(best * failed), failed/best > s.accuracy
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -14,10 +13,10 @@ import (
 )
 
 func TestSearchFindsTheLimit(t *testing.T) {
-	look := search{first: 500, least: 8, most: 64_000, accuracy: exact, probes: 20}
+	const first = 500
 	for _, limit := range []float64{17, 30, 499, 500, 501, 777, 3000, 12_345, 63_999} {
 		var tried []float64
-		best, err := look.run(func(rate float64) (bool, error) {
+		best, err := search(first, 64_000, func(rate float64) (bool, error) {
 			tried = append(tried, rate)
 			return rate <= limit, nil
 		})
@@ -26,25 +25,24 @@ func TestSearchFindsTheLimit(t *testing.T) {
 		assert.Greater(t, best*1.05, limit, "to 5 %%: tried %v", tried)
 		assert.LessOrEqual(t, len(tried), 13, "limit %v: %v", limit, tried)
 		for _, rate := range tried { // overload takes long to clear away
-			assert.LessOrEqual(t, rate, max(2*limit, look.first))
+			assert.LessOrEqual(t, rate, max(2*limit, first))
 		}
 	}
 }
 
 func TestSearchEnds(t *testing.T) {
-	look := search{first: 500, least: 8, most: 2000, accuracy: 1.15, probes: 20}
-	best, err := look.run(func(float64) (bool, error) { return true, nil })
+	best, err := search(500, 2000, func(float64) (bool, error) { return true, nil })
 	require.NoError(t, err)
 	assert.InDelta(t, 2000.0, best, 0, "at the most that is looked for")
 
 	probes := 0
-	best, err = look.run(func(float64) (bool, error) { probes++; return false, nil })
+	best, err = search(500, 2000, func(float64) (bool, error) { probes++; return false, nil })
 	require.NoError(t, err)
 	assert.Zero(t, best)
 	assert.Equal(t, 6, probes, "500 to 15, and no further")
 
 	broken := errors.New("broken")
-	best, err = look.run(func(rate float64) (bool, error) {
+	best, err = search(500, 2000, func(rate float64) (bool, error) {
 		if rate > 500 {
 			return false, broken
 		}
@@ -52,12 +50,6 @@ func TestSearchEnds(t *testing.T) {
 	})
 	require.ErrorIs(t, err, broken)
 	assert.InDelta(t, 500.0, best, 0, "what was found until then")
-
-	look.probes = 3
-	probes = 0
-	_, err = look.run(func(rate float64) (bool, error) { probes++; return rate < math.Pi*300, nil })
-	require.NoError(t, err)
-	assert.Equal(t, 3, probes)
 }
 
 // steady is a probe's messages, published and arriving late by so much.

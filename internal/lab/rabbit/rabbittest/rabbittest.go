@@ -17,6 +17,7 @@
 package rabbittest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -114,19 +115,16 @@ func isTest(t testing.TB) bool {
 func Own(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	t.Helper()
 	o.InMemory = isTest(t)
-	if o.Choice == "" {
-		o.Choice = os.Getenv("DELAYER_BROKER")
+	choices := []string{cmp.Or(o.Choice, os.Getenv("DELAYER_BROKER"), rabbit.Given)}
+	if choices[0] == rabbit.Given {
+		choices = []string{rabbit.Node, rabbit.Docker} // a node is ready in seconds, and killed where it can be seen
 	}
 	var b *rabbit.Broker
 	var err error
-	if o.Choice == "" || o.Choice == rabbit.Given {
-		o.Choice = rabbit.Node // ready in seconds, and killed where it can be seen
-		if b, err = rabbit.Start(context.Background(), o); errors.Is(err, rabbit.ErrNone) {
-			o.Choice = rabbit.Docker
+	for _, o.Choice = range choices {
+		if b, err = rabbit.Start(context.Background(), o); !errors.Is(err, rabbit.ErrNone) {
+			break
 		}
-	}
-	if b == nil && (err == nil || errors.Is(err, rabbit.ErrNone)) {
-		b, err = rabbit.Start(context.Background(), o)
 	}
 	check(t, err)
 	t.Logf("broker: %v", b)

@@ -3,6 +3,8 @@ package broker_test
 import (
 	"bytes"
 	"context"
+	"io"
+	"net"
 	"net/url"
 	"sync"
 	"testing"
@@ -66,12 +68,7 @@ func TestApply_Order(t *testing.T) {
 	t.Parallel()
 	queue := rabbittest.Prefix(t)
 	sent := &wire{}
-	url := rabbittest.Between(t, rabbittest.Broker(t).URL(), func(_ int, toBroker bool, b []byte) {
-		if toBroker {
-			sent.write(b)
-		}
-	})
-	_, c := open(t, url, noReset)
+	_, c := open(t, through(t, rabbittest.Broker(t).URL(), sent), noReset)
 	live := objects.Of(c, "test")
 	plan := topology.Plan{
 		Exchanges: []topology.Exchange{{Name: queue + ".enter", Kind: topology.Direct}},
@@ -105,16 +102,49 @@ func TestApply_Order(t *testing.T) {
 	require.True(t, settles(live.Apply), "another process is not as far yet")
 }
 
+// through returns a URL whose connections are forwarded to a broker, until the test ends. sent gets
+// what clients send.
+func through(t *testing.T, broker string, sent io.Writer) string {
+	t.Helper()
+	at, err := url.Parse(broker)
+	require.NoError(t, err)
+	host := at.Host
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	pass := func(to io.WriteCloser, from io.Reader) {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", host)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go pass(server, io.TeeReader(client, sent))
+			go pass(client, server)
+		}
+	}()
+	at.Host = l.Addr().String()
+	return at.String()
+}
+
 // A wire keeps what a client sends.
 type wire struct {
 	mu   sync.Mutex
 	sent bytes.Buffer
 }
 
-func (w *wire) write(b []byte) {
+func (w *wire) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sent.Write(b) // never fails
+	return w.sent.Write(b)
 }
 
 func (w *wire) take() []byte {
