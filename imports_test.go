@@ -95,7 +95,7 @@ var places = []place{
 	{"internal/app/*", []string{"", "topology", "backend", "status", "outbox", "recurring", "internal/lib", "internal/app/cli", "internal/app/flags", "internal/app/service", "internal/app/entry", "internal/app/api", "internal/app/page", "internal/app/kept", "internal/app/remarks", "internal/app/migration"},
 		[]string{amqp, pgx, prometheus}, "a group of commands knows no other group, and starts no broker"},
 	{"internal/lab", []string{"", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, pgx, xsync, "github.com/stretchr/testify", "go.uber.org/goleak"}, "tests and benchmarks: nobody else imports it"},
-	{"internal/lab/bench", []string{"", "topology", "internal/lab", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace"}, []string{amqp, "gonum.org/v1/plot"}, "the benchmark knows no backend"},
+	{"internal/lab/bench", []string{"", "topology", "internal/lab", "internal/lib/format", "internal/lib/topicladder", "internal/lib/pace"}, []string{amqp, "gonum.org/v1/plot", "github.com/shirou/gopsutil/v4"}, "the benchmark knows no backend"},
 	{"internal/lab/faults", []string{"", "topology", "backend", "internal/lab", "internal/lib/pace"}, []string{amqp, "github.com/Shopify/toxiproxy/v2", "github.com/rs/zerolog", "github.com/stretchr/testify"}, "the campaign breaks networks too"},
 	{"internal/lab/rabbit", []string{"", "backend", "internal/lab/amqpclient", "internal/lab/rabbit"}, []string{amqp, "github.com/shirou/gopsutil/v4", "github.com/stretchr/testify", "go.uber.org/goleak"}, "what starts a broker needs no database"},
 	{"internal/lab/chromium", []string{"internal/lab/rabbit/rabbittest"}, []string{"github.com/chromedp/chromedp", "github.com/stretchr/testify"}, "a browser knows no page"},

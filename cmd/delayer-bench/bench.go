@@ -53,7 +53,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) error {
 	err = errors.Join(err, r.WriteText(s.out))
 	fmt.Fprintln(s.out)
 	files := append([]outputFile{{"report.json", r.WriteJSON}}, pages(r)...)
-	if err := errors.Join(err, writeFiles(c.Out, s, files)); err != nil {
+	if err := errors.Join(err, write(s, c.Out, files...)); err != nil {
 		return err
 	}
 	return failures(r)

@@ -44,7 +44,7 @@ func TestRenderWritesThePagesAgain(t *testing.T) {
 
 	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture, "--out", dir)
 	assert.Equal(t, cli.Usage, status)
-	assert.Contains(t, stderr, "one of them")
+	assert.Contains(t, stderr, "can't be used together")
 	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.html"))
 	assert.Equal(t, cli.Failed, status)
 	assert.Contains(t, stderr, "not a report.json")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/delayer-go/delayer"
@@ -45,51 +46,44 @@ func (c candidate) openServe(ctx context.Context, env bench.Env) (delayer.Delaye
 	if err != nil {
 		return nil, err
 	}
-	s := &serving{}
-	if s.backend, err = backend.Open(ctx, cfg); err != nil {
+	behind, err := backend.Open(ctx, cfg)
+	if err != nil {
 		return nil, err
 	}
+	s := &serving{behind: behind, ends: []func() error{behind.Close}}
 	const usual = 500 // the default of delayer serve
 	spec := front(env)
-	s.runner, err = entry.Open(ctx, entry.Config{Settings: settings, Delayer: s.backend, Prefetch: usual, Entries: []entry.Spec{spec}})
+	runner, err := entry.Open(ctx, entry.Config{Settings: settings, Delayer: behind, Prefetch: usual, Entries: []entry.Spec{spec}})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	running, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.running.Go(func() { s.runner.Run(running) })
+	var done sync.WaitGroup
+	done.Go(func() { runner.Run(running) })
+	s.ends = append(s.ends, func() error { stop(); done.Wait(); runner.Close(); return nil })
 	if s.Delayer, err = bench.OpenClient(ctx, env, spec.Name, spec.To); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.ends = append(s.ends, s.Delayer.Close)
 	return s, nil
 }
 
-// A serving is a plain client, and the entry that it publishes to.
+// A serving is a plain client, and what it publishes to.
 type serving struct {
-	delayer.Delayer // nil until it is open
+	delayer.Delayer // the client
 
-	backend delayer.Delayer
-	runner  *entry.Runner // nil until it is open
-	running sync.WaitGroup
-	stop    context.CancelFunc // nil until it runs
+	behind delayer.Delayer
+	ends   []func() error // the last first
 }
 
 // Limits are those of the backend: it rounds what the client asks for.
-func (s *serving) Limits() delayer.Limits { return s.backend.Limits() }
+func (s *serving) Limits() delayer.Limits { return s.behind.Limits() }
 
-func (s *serving) Close() error {
-	var err error
-	if s.Delayer != nil {
-		err = s.Delayer.Close()
+func (s *serving) Close() (err error) {
+	for _, end := range slices.Backward(s.ends) {
+		err = errors.Join(err, end())
 	}
-	if s.stop != nil {
-		s.stop()
-		s.running.Wait()
-	}
-	if s.runner != nil {
-		s.runner.Close()
-	}
-	return errors.Join(err, s.backend.Close())
+	return err
 }
 
 func (c candidate) removeServe(ctx context.Context, env bench.Env) error {

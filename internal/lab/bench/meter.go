@@ -2,7 +2,10 @@ package bench
 
 import (
 	"context"
+	"os"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/process"
 
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
@@ -53,6 +56,19 @@ func (m meter) weigh() (memory, disk int64) {
 	memory, _ = m.broker.RSS()
 	disk, _ = m.broker.Disk()
 	return memory, disk
+}
+
+// processCPU is the processor time that this process has used, user and system; 0 if not known.
+func processCPU() time.Duration {
+	self, err := process.NewProcess(int32(os.Getpid()))
+	if err != nil {
+		return 0
+	}
+	used, err := self.Times()
+	if err != nil {
+		return 0
+	}
+	return time.Duration((used.User + used.System) * float64(time.Second))
 }
 
 // share is how many cores were used until another reading.

@@ -27,25 +27,11 @@ func (r *Row) problem(format string, args ...any) {
 	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// Heading is what the live table begins with.
-func Heading() string {
-	return fmt.Sprintf("%-20s %-20s %-8s %7s %9s %9s %5s %6s %5s %7s %8s %8s %9s",
-		"fault", "backend", "queues", "sent", "confirmed", "delivered", "kept", "twice", "early", "missing", "outage", "latest", "after end")
-}
-
-// String is the row of the live table, with what must not be below it.
+// String is for who watches a campaign: a line, with what must not be below it.
 func (r Row) String() string {
-	seconds := func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-20s %-20s %-8s %7d %9d %9d %5d %6d %5d %7d %8s %8s %9s",
-		r.Fault, r.Backend, r.Queues, r.Sent, r.Confirmed, r.Delivered, r.Kept, r.Twice, r.Early, r.Missing,
-		seconds(r.Outage), seconds(r.LatestBy), seconds(r.AfterEnd))
-	if r.Cancelled > 0 {
-		fmt.Fprintf(&b, "  (%d cancelled, %d postponed)", r.Cancelled, r.Postponed)
-	}
-	if r.Deleted > 0 {
-		fmt.Fprintf(&b, "  (%d deleted by the operator)", r.Deleted)
-	}
+	fmt.Fprintf(&b, "%-20s %-20s %-8s %6d of %6d came, the last %5.1f s late, no confirm for %5.1f s: %s",
+		r.Fault, r.Backend, r.Queues, r.Delivered, r.Confirmed, r.LatestBy.Seconds(), r.Outage.Seconds(), r.cell())
 	for _, problem := range r.Problems {
 		b.WriteString("\n    PROBLEM: " + problem)
 	}

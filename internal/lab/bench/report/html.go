@@ -46,7 +46,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	p := page{
 		Report: r, Heading: fmt.Sprintf("Delayed messages on %s %s", r.Broker.Product, r.Broker.Version),
 		When: fmt.Sprintf("%s, %s, in %s", r.Started.UTC().Format("2 January 2006, 15:04 UTC"), r.Broker.How,
-			duration(1000*r.Seconds).Round(time.Second)),
+			time.Duration(r.Seconds*float64(time.Second)).Round(time.Second)),
 		Legend: r.legend(), Named: r.named(), Facts: r.facts(),
 	}
 	for _, t := range tables(r, true) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/delayer-go/delayer/internal/lib/format"
@@ -100,8 +99,6 @@ func (t table) writeText(b *strings.Builder) {
 		b.WriteString("  " + strings.TrimRight(text, " ") + "\n")
 	}
 }
-
-func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // wrap breaks text at spaces so that no line is wider than a terminal, long words aside. All lines
 // but the first begin with so many spaces.
