@@ -75,15 +75,10 @@ func startFirst(ctx context.Context, o Options) (*Broker, error) {
 	if nodeErr == nil || !errors.Is(nodeErr, ErrNone) {
 		return b, nodeErr
 	}
-	return nil, noneOf(o.Image, dockerErr, nodeErr)
-}
-
-// noneOf is the error without a broker: each kind of broker, why it is missing, and how to get it.
-func noneOf(image string, dockerErr, nodeErr error) error {
-	return fmt.Errorf(`rabbit: %w. Any of these provides one:
+	return nil, fmt.Errorf(`rabbit: %w. Any of these provides one:
   a broker that runs:  AMQP_URL is not set (type: export AMQP_URL=amqp://guest:guest@localhost:5672/)
   Docker:              %w (start the engine, then type: docker pull %s)
-  a private node:      %w (type: make install-rabbitmq)`, ErrNone, dockerErr, image, nodeErr)
+  a private node:      %w (type: make install-rabbitmq)`, ErrNone, dockerErr, o.Image, nodeErr)
 }
 
 // missing is why one kind of broker cannot be had here. It matches [ErrNone].

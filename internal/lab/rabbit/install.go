@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 type install struct {
@@ -33,9 +32,7 @@ func findInstall() (install, error) {
 		return install{}, err
 	}
 	in := install{server: server, epmd: epmd}
-	if ctl := filepath.Join(filepath.Dir(server), "rabbitmqctl"); isExecutable(ctl) {
-		in.ctl = ctl
-	}
+	in.ctl, _ = exec.LookPath(filepath.Join(filepath.Dir(server), "rabbitmqctl"))
 	in.plugins = []string{"/usr/lib/rabbitmq/plugins"}
 	if target, err := filepath.EvalSymlinks(server); err == nil {
 		in.plugins = append(in.plugins, filepath.Join(filepath.Dir(target), "..", "plugins"))
@@ -47,9 +44,11 @@ func findServer() (string, error) {
 	folders := append(serverFolders[:len(serverFolders):len(serverFolders)],
 		filepath.SplitList(os.Getenv("PATH"))...)
 	for _, folder := range folders {
-		server := filepath.Join(folder, "rabbitmq-server")
-		target, err := filepath.EvalSymlinks(server)
-		if err == nil && isExecutable(server) && filepath.Base(target) != "rabbitmq-script-wrapper" {
+		server, err := exec.LookPath(filepath.Join(folder, "rabbitmq-server"))
+		if err != nil {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(server); err == nil && filepath.Base(target) != "rabbitmq-script-wrapper" {
 			return server, nil
 		}
 	}
@@ -87,9 +86,4 @@ func (in install) available(plugins []string) []string {
 		}
 	}
 	return have
-}
-
-func isExecutable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0 && !strings.HasSuffix(path, "/")
 }
