@@ -29,15 +29,25 @@ func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
-	specs, names, err := clusterSpecs(o, size)
-	if err != nil {
-		return nil, err
+	c := &Cluster{}
+	ports := make([]nodePorts, size)
+	for i := range ports {
+		var err error
+		if ports[i], err = newNodePorts(); err != nil {
+			return nil, err
+		}
+		ports[i].epmd = ports[0].epmd // which the first one's script runs
+		c.names = append(c.names, ports[i].node())
 	}
-	c := &Cluster{names: names}
-	for _, spec := range specs { // one after the other: the first founds what the others join
-		b, err := startNode(ctx, spec)
+	// Without rabbitmq.conf (see writeNodeFiles). A minority pauses itself, as RabbitMQ recommends
+	// for three nodes. Nodes miss one that is paused within ten seconds instead of a minute.
+	o.Args = strings.TrimSpace(fmt.Sprintf("%s -kernel net_ticktime 8 -rabbit cluster_nodes {['%s'],disc}"+
+		" -rabbit cluster_partition_handling pause_minority", o.Args, strings.Join(c.names, "','")))
+	cookie := rand.Text()
+	for i, p := range ports { // one after the other: the first founds what the others join
+		b, err := startNode(ctx, nodeSpec{Options: o, ports: p, cookie: cookie, guest: i > 0})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("rabbit: node %d of a cluster: %w", len(c.nodes)+1, err), c.Close())
+			return nil, errors.Join(fmt.Errorf("rabbit: node %d of a cluster: %w", i+1, err), c.Close())
 		}
 		c.nodes = append(c.nodes, b)
 	}
@@ -46,33 +56,6 @@ func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	}
 	return c, nil
 }
-
-// clusterSpecs says what each node is. They share an epmd, which the first one's script runs, and a
-// cookie.
-func clusterSpecs(o Options, size int) (specs []nodeSpec, names []string, err error) {
-	cookie := rand.Text()
-	for i := range size {
-		ports, err := newNodePorts()
-		if err != nil {
-			return nil, nil, err
-		}
-		if i > 0 {
-			ports.epmd = specs[0].ports.epmd
-		}
-		specs = append(specs, nodeSpec{Options: o, ports: ports, cookie: cookie, guest: i > 0})
-		names = append(names, ports.node())
-	}
-	// Without rabbitmq.conf (see writeNodeFiles). A minority pauses itself, as RabbitMQ recommends
-	// for three nodes.
-	joining := fmt.Sprintf(" -rabbit cluster_nodes {['%s'],disc} -rabbit cluster_partition_handling pause_minority", strings.Join(names, "','"))
-	for i := range specs {
-		specs[i].Args = strings.TrimSpace(o.Args + " " + noticeSoon + joining)
-	}
-	return specs, names, nil
-}
-
-// noticeSoon makes nodes miss one that is paused within ten seconds instead of a minute.
-const noticeSoon = "-kernel net_ticktime 8"
 
 // Nodes are the cluster's brokers.
 func (c *Cluster) Nodes() []*Broker { return c.nodes }
