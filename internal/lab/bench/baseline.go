@@ -10,7 +10,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // A baseline is a Delayer with one destination, whatever the exchange and key of a message. It has
@@ -25,18 +24,15 @@ type baseline struct {
 }
 
 func openBaseline(ctx context.Context, env Env, of design) (delayer.Delayer, error) {
-	conn, err := amqpclient.Dial(ctx, env.URL, env.Prefix)
+	err := atBroker(ctx, env, func(c *amqpclient.Client) error { return c.Declare(ctx, of.topology) })
 	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the baseline: %w", err), removeBaseline(ctx, env, of))
+	}
+	b := &baseline{design: of}
+	if b.conn, err = amqpclient.Dial(ctx, env.URL, env.Prefix); err != nil {
 		return nil, err
 	}
-	b := &baseline{design: of, conn: conn}
-	if err = onChannel(conn, of.topology, amqpclient.Declare); err != nil {
-		_ = onChannel(conn, of.topology, amqpclient.Remove)
-	}
-	if err == nil {
-		b.ch, err = conn.Channel()
-	}
-	if err == nil {
+	if b.ch, err = b.conn.Channel(); err == nil {
 		const noWait = false
 		err = b.ch.Confirm(noWait)
 	}
@@ -49,11 +45,16 @@ func openBaseline(ctx context.Context, env Env, of design) (delayer.Delayer, err
 // removeBaseline deletes every exchange and queue that openBaseline declares, with the messages in
 // them.
 func removeBaseline(ctx context.Context, env Env, of design) error {
-	conn, err := amqpclient.Dial(ctx, env.URL, env.Prefix)
+	return atBroker(ctx, env, func(c *amqpclient.Client) error { return c.Remove(ctx, of.topology) })
+}
+
+// atBroker does something on a connection of its own.
+func atBroker(ctx context.Context, env Env, do func(*amqpclient.Client) error) error {
+	client, err := amqpclient.Open(ctx, amqpclient.Options{URLs: []string{env.URL}, Name: env.Prefix})
 	if err != nil {
 		return err
 	}
-	return errors.Join(onChannel(conn, of.topology, amqpclient.Remove), (&baseline{conn: conn}).Close())
+	return errors.Join(do(client), client.Close())
 }
 
 func (b *baseline) Publish(
@@ -97,14 +98,4 @@ func (b *baseline) Close() error {
 		return nil
 	}
 	return err
-}
-
-// onChannel gives do a channel of its own: an error there closes that channel alone.
-func onChannel(conn *amqp091.Connection, p topology.Plan, do func(*amqp091.Channel, topology.Plan) error) error {
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = ch.Close() }()
-	return do(ch, p)
 }

@@ -24,15 +24,6 @@ const (
 // Baselines returns the well-known methods to delay messages on RabbitMQ, to compare a subject
 // with, and plain publishing without a delay, the floor. queueType is that of the queues in which
 // messages wait. Like the originals they are early, block or lose messages.
-//
-//   - bit-entry: a ladder of 28 topic exchanges, each with a queue of 2^k seconds, entered at the
-//     highest set bit of the delay. NServiceBus does so.
-//   - top-entry: the same ladder, entered at the top whatever the delay. Celery does so.
-//   - per-message-ttl: one queue, the delay as the message's own expiration. Only the head of a
-//     queue expires.
-//   - mixed-tiers: four such queues, for delays up to 1, 5, 10 and 20 s. Similar delays block each
-//     other for less long.
-//   - undelayed: a plain confirmed publish to the destination.
 func Baselines(queueType string) []Subject {
 	const second = 1000
 	tiers := func(tiers ...int64) func(Env) design {
@@ -95,10 +86,8 @@ type design struct {
 var milliseconds32 = delayer.Limits{Max: (1<<32 - 1) * time.Millisecond, Resolution: time.Millisecond}
 
 // ttlDesign is a queue for delays up to each of these, in milliseconds, and the last one also for
-// those beyond. The message's own expiration ends its delay.
-//
-// The queues dead-letter to a direct exchange of their own rather than to the default exchange: the
-// routing key is then the destination's name on both sides, and nothing is rewritten.
+// those beyond. The message's own expiration ends its delay. A direct exchange of their own, not the
+// default exchange, is behind the queues: so the routing key needs not be rewritten.
 func ttlDesign(env Env, queueType string, tiers ...int64) design {
 	out := env.Prefix + ".out"
 	in := func(tier int) string { return fmt.Sprintf("%s.in-%d", env.Prefix, tiers[tier]) }
@@ -128,9 +117,7 @@ const levels = 28
 
 // ladderDesign is the ladder as its authors published it: the routing key spells the delay in
 // binary, highest bit first, then the destination. Below level 0 a last exchange delivers by
-// "#.destination".
-//
-// The designs differ in where a message enters: always at the top, or at its highest set bit.
+// "#.destination". A message enters at the top, or at its highest set bit.
 func ladderDesign(env Env, queueType string, atTop bool) design {
 	root := env.Prefix + ".deliver"
 	ladder := topicladder.Ladder{

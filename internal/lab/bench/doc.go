@@ -7,13 +7,9 @@
 // report. Nothing is aggregated before that: every percentile is exact.
 //
 //   - Publisher and consumer are one process with one monotonic clock, on separate connections.
-//   - Lateness is arrival minus the time the message was due. It was due one delay after the time
-//     when its Publish was intended. At a fixed rate that is the schedule, kept or not, so a slow
-//     publisher cannot hide its own delay (no coordinated omission). Without a rate it is just
-//     before Publish.
-//   - A message is early if it arrives before (the time just before Publish) + delay. One early,
-//     lost or doubled message fails the run, unless its subject is a baseline.
-//   - The destination is one durable classic queue, fresh for each run, with automatic acks.
-//   - Broker CPU runs from the first Publish to the last arrival. What the idle broker uses is
-//     measured beforehand, subtracted, and stated in the report.
+//   - Lateness is arrival minus the time the message was due: one delay after its Publish was
+//     intended. At a fixed rate that is the schedule, kept or not (no coordinated omission); without
+//     one it is just before Publish.
+//   - A message is early if it arrives before (the time just before Publish) + delay.
+//   - Broker CPU runs from the first Publish to the last arrival, without what an idle broker uses.
 package bench

@@ -1,9 +1,4 @@
 // Package report holds the result of a benchmark and writes it for people and programs: tables for
 // a terminal, report.html, a picture, and benchstat's format. All of them need only report.json.
-//
-//   - report.go and run.go are report.json.
-//   - measures.go lists the figures, each with its unit and whether higher is better.
-//   - charts.go says which charts a scenario has.
-//
 // Several repetitions of a run are shown as their median, the lowest and the highest.
 package report

@@ -70,8 +70,7 @@ type Lateness struct {
 
 // A Probe is one rate that scenario rate tried. The Reason why it failed is "late" (p99 was above
 // the limit), "confirms" (they came too slowly to keep the rate), "generator" (the benchmark itself
-// could not keep it), or "lost" (messages were
-// lost, doubled, early by a millisecond or failed to publish).
+// could not keep it), or "lost" (some were lost, doubled, early or failed to publish).
 type Probe struct {
 	Rate        float64  `json:"rate"`
 	Passed      bool     `json:"passed"`

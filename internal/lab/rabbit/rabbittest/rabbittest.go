@@ -2,15 +2,9 @@
 //
 //	func TestMain(m *testing.M) { rabbittest.Main(m, rabbit.Options{}) }
 //
-//	func TestSomething(t *testing.T) {
-//		b := rabbittest.Broker(t)
-//		queue := rabbittest.Prefix(t) + ".orders"
-//		…
-//	}
-//
-// The broker starts when the first test asks for it, so that a run of unit tests costs nothing, and
-// is shared by the package's tests. What was skipped is said at the end; with DELAYER_TEST_SUMMARY
-// set to a file's name it is appended there too, since go test hides what passing packages print.
+// It starts when the first test asks for it by [Broker], and is shared by the package's tests. What
+// was skipped is said at the end; with DELAYER_TEST_SUMMARY set to a file's name it is appended there
+// too, since go test hides what passing packages print.
 //
 // A test's private node keeps its data in memory where there is room: no test loses more than the
 // node's process, and waiting for the disk takes long. A benchmark's keeps it on disk.
