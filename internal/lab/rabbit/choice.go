@@ -34,7 +34,6 @@ const errNotWanted = missing("no broker, as " + choiceVariable + "=" + None + " 
 func Start(ctx context.Context, o Options) (*Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	o.Image = cmp.Or(o.Image, os.Getenv("DELAYER_RABBITMQ_IMAGE"), DefaultImage)
 	o.Choice = cmp.Or(o.Choice, os.Getenv(choiceVariable))
 	o.Config = strings.TrimLeft(os.Getenv(configVariable)+"\n"+o.Config, "\n")
 	if o.Logf == nil {
@@ -78,7 +77,7 @@ func startFirst(ctx context.Context, o Options) (*Broker, error) {
 	return nil, fmt.Errorf(`rabbit: %w. Any of these provides one:
   a broker that runs:  AMQP_URL is not set (type: export AMQP_URL=amqp://guest:guest@localhost:5672/)
   Docker:              %w (start the engine, then type: docker pull %s)
-  a private node:      %w (type: make install-rabbitmq)`, ErrNone, dockerErr, o.Image, nodeErr)
+  a private node:      %w (type: make install-rabbitmq)`, ErrNone, dockerErr, image(), nodeErr)
 }
 
 // missing is why one kind of broker cannot be had here. It matches [ErrNone].

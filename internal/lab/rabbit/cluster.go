@@ -17,9 +17,9 @@ type Cluster struct {
 	names []string // what the nodes call themselves
 }
 
-// StartCluster starts size nodes, waits until they have joined and returns. Options.Choice and
-// Image are not looked at: a cluster is always of private nodes, and without a rabbitmq-server the
-// error matches [ErrNone]. ctx bounds the start; without a deadline it is four minutes.
+// StartCluster starts size nodes and waits until they have joined, for four minutes at most.
+// Options.Choice is not looked at: a cluster is always of private nodes, and without a
+// rabbitmq-server the error matches [ErrNone].
 func StartCluster(ctx context.Context, o Options, size int) (*Cluster, error) {
 	if os.Getenv(choiceVariable) == None {
 		return nil, errNotWanted

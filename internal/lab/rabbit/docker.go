@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -49,7 +50,7 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	if o.InMemory {
 		args = append(args, "--env", "DELAYER_IN_MEMORY="+containerData, "--tmpfs", containerData)
 	}
-	args = append(append(args, o.Image, "-c", commonScript+containerScript, "container.sh"), command...)
+	args = append(append(args, image(), "-c", commonScript+containerScript, "container.sh"), command...)
 	s := &server{
 		prefix: []string{"docker", "exec", name}, ctl: "rabbitmqctl", data: "/var/lib/rabbitmq",
 		erlCall: erlCall(`HOME=/var/lib/rabbitmq erl_call`, `"rabbit@$(hostname)"`), usage: containerUsage,
@@ -59,7 +60,7 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 	}
 	enabled, err := s.answer("plugins")
 	if err != nil {
-		return nil, fmt.Errorf("no container of %s: %w", o.Image, err)
+		return nil, fmt.Errorf("no container of %s: %w", image(), err)
 	}
 	s.plugins = strings.FieldsFunc(strings.Join(enabled, ""), func(r rune) bool { return r == ',' })
 	at, err := published(ctx, name, "amqp", "5672/tcp")
@@ -70,8 +71,10 @@ func startDocker(ctx context.Context, o Options) (*Broker, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	at.Path = "/"
-	return start(ctx, &Broker{at: at, how: "Docker container (" + o.Image + ")", own: s}, o)
+	return start(ctx, &Broker{at: at, how: "Docker container (" + image() + ")", own: s}, o)
 }
+
+func image() string { return cmp.Or(os.Getenv("DELAYER_RABBITMQ_IMAGE"), "rabbitmq:4.0") }
 
 func docker(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "docker", args...).Output()
@@ -90,20 +93,20 @@ func imageCommand(ctx context.Context, o Options) ([]string, error) {
 	if _, err := docker(asking, "version"); err != nil {
 		return nil, missing("no Docker engine answers: " + err.Error())
 	}
-	inspect := []string{"image", "inspect", "--format", "{{json .Config}}", o.Image}
+	inspect := []string{"image", "inspect", "--format", "{{json .Config}}", image()}
 	said, err := docker(ctx, inspect...)
 	if err != nil {
-		o.Logf("pulling the image %s", o.Image)
-		if _, err := docker(ctx, "pull", o.Image); err != nil {
-			return nil, missing("the image " + o.Image + " is not here and cannot be pulled: " + err.Error())
+		o.Logf("pulling the image %s", image())
+		if _, err := docker(ctx, "pull", image()); err != nil {
+			return nil, missing("the image " + image() + " is not here and cannot be pulled: " + err.Error())
 		}
 		if said, err = docker(ctx, inspect...); err != nil {
 			return nil, err
 		}
 	}
-	var image struct{ Entrypoint, Cmd []string }
-	err = json.Unmarshal([]byte(said), &image)
-	return append(image.Entrypoint, image.Cmd...), err
+	var config struct{ Entrypoint, Cmd []string }
+	err = json.Unmarshal([]byte(said), &config)
+	return append(config.Entrypoint, config.Cmd...), err
 }
 
 func published(ctx context.Context, container, scheme, port string) (*url.URL, error) {

@@ -27,9 +27,9 @@ func findInstall() (install, error) {
 	if err != nil {
 		return install{}, err
 	}
-	epmd, err := findEpmd()
+	epmd, err := exec.LookPath("epmd")
 	if err != nil {
-		return install{}, err
+		return install{}, missing("rabbitmq-server is here, but Erlang's epmd is not in PATH")
 	}
 	in := install{server: server, epmd: epmd}
 	in.ctl, _ = exec.LookPath(filepath.Join(filepath.Dir(server), "rabbitmqctl"))
@@ -53,24 +53,6 @@ func findServer() (string, error) {
 		}
 	}
 	return "", missing("no rabbitmq-server on this machine")
-}
-
-// findEpmd looks in PATH, then where Erlang keeps its own.
-func findEpmd() (string, error) {
-	if epmd, err := exec.LookPath("epmd"); err == nil {
-		return epmd, nil
-	}
-	erl, err := exec.LookPath("erl")
-	if err != nil {
-		return "", missing("rabbitmq-server is here, but Erlang's erl is not in PATH")
-	}
-	if target, err := filepath.EvalSymlinks(erl); err == nil {
-		found, _ := filepath.Glob(filepath.Join(filepath.Dir(target), "..", "erts-*", "bin", "epmd"))
-		if len(found) > 0 {
-			return found[len(found)-1], nil
-		}
-	}
-	return "", missing("rabbitmq-server is here, but Erlang's epmd is not")
 }
 
 // available keeps those plugins that are installed: a node does not start with one enabled that is

@@ -27,8 +27,6 @@ import (
 
 // Options says which broker to start. The zero value is the order described in the package comment.
 type Options struct {
-	// Image is the Docker image; empty means DELAYER_RABBITMQ_IMAGE, else [DefaultImage].
-	Image string
 	// Logf logs each step, and why a broker was chosen. It may be nil.
 	Logf func(format string, args ...any)
 	// Plugins are enabled where the broker has them; ask [Broker.HasPlugin] for the outcome.
@@ -65,10 +63,6 @@ const (
 	Node   = "node"
 	None   = "none" // no broker is started, whatever Options.Choice says
 )
-
-// DefaultImage is the Docker image used where neither [Options] nor DELAYER_RABBITMQ_IMAGE names
-// one.
-const DefaultImage = "rabbitmq:4.0"
 
 var (
 	// ErrNone means that this machine has no broker and cannot start one.
