@@ -54,7 +54,8 @@ func atBroker(ctx context.Context, env Env, do func(*amqpclient.Client) error) e
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(client), client.Close())
+	defer client.Close()
+	return do(client)
 }
 
 func (b *baseline) Publish(
