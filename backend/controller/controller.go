@@ -16,15 +16,15 @@
 // # How a message waits in rounds
 //
 // Level k is a queue whose messages expire after 2^k ticks. Publish sends a message to the longest
-// queue that ends before it is due. From there it is dead-lettered to the intake queue, which a
-// controller consumes. The controller sends it to the next queue: with a tick of 1 s and 3 levels,
-// 13 s are three rounds of 4 s, and 1 s more. The last part, up to a tick and a bit, waits in the
-// controller's memory. Each move is a publish with a confirm. Only then is the message acknowledged
-// where it came from.
+// queue that ends before it is due. From there it is dead-lettered to the intake queue, and a
+// controller sends it to the next queue: with a tick of 1 s and 3 levels, 13 s are three rounds of
+// 4 s, and 1 s more. The last part, up to a tick and a bit, waits in the
+// controller's memory. A message is acknowledged where it came from once the next queue has
+// confirmed it.
 //
 // Memory holds at most 8,192 messages and 64 MiB at a time: enough for about 15,000 messages a
-// second with a tick of 1 s, or 250 with one of 1 minute. When it is full, further messages go
-// through the shortest queue instead and may be late by up to a tick.
+// second with a tick of 1 s, or 250 with one of 1 minute. Further messages go through the shortest
+// queue instead and may be late by up to a tick.
 //
 // A controller to which nothing comes sends a ping through the intake queue every three seconds: a
 // message with the header x-delayer-ping that expires after a minute. If five do not come back, it
@@ -32,17 +32,17 @@
 //
 // # Limits
 //
-// A controller runs in the publishing process (Run), in another one (Serve), or in many, side by
-// side. While none runs, messages wait. They are delivered when one starts.
+// A controller runs in the publishing process (Run), in another one (Serve), or in many. While none
+// runs, messages wait. They are delivered when one starts.
 //
 // Delays up to 200 years, in steps of 1 ms. A tick is 1 ms to 1 minute: the last part of a delay is
 // held unacknowledged, and the broker closes the channel of a consumer that holds a message for
 // long (30 minutes by default). The longest queue may wait ten years.
 //
-// A controller holds messages with their bodies and headers in memory. With slots they are what is
-// due within some seconds, and what was published in the last half a second: see [Config].Memory. A
-// Delayer needs several times as much for what it has just read and written. For messages of many
-// megabytes another backend is better suited.
+// A controller holds messages with their bodies and headers in memory: with slots those that are due
+// within some seconds, and those published in the last half a second ([Config].Memory). A Delayer
+// needs several times as much for what it has just read and written. For messages of many megabytes
+// another backend is better suited.
 //
 // # Guarantees
 //
@@ -61,9 +61,7 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes. Exceptions are a process that does not know
-// the broker's time to 20 ms, as in its first seconds, messages beside one that is larger than any
-// that the broker is known to take, and destinations that refuse messages.
+// (Limits.Ordered) until a process or the broker crashes; docs/wheel.md has the exceptions.
 //
 // # Clocks of rounds
 //
@@ -104,6 +102,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/rounds"
 	"github.com/delayer-go/delayer/backend/controller/internal/slots"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -247,7 +246,8 @@ func newShape(cfg Config) (shape, engine.Settings, error) {
 		if s.QueueType != delayer.Quorum {
 			return nil, s, badWheel(fmt.Sprintf("slots are quorum queues, and queue_type is %s", s.QueueType))
 		}
-		return slots.New(s.Prefix, cfg.Memory), s, nil
+		vhost, _ := broker.Vhost(s.URL) // that is wrong where Open refuses the URL
+		return slots.New(vhost, s.Prefix, cfg.Memory), s, nil
 	case Rounds:
 		w, err := rounds.New(s.Prefix, s.QueueType, cfg.Levels, cfg.Tick)
 		return w, s, err

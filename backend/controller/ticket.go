@@ -6,7 +6,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/slots"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 )
 
 // A Scheduled message is what a ticket names. Whether the message still waits, and where it goes, a
@@ -20,21 +19,18 @@ type Scheduled struct {
 // ErrConfig, ErrTicket, whose cause says why it is no ticket of this configuration, and
 // [errors.ErrUnsupported] for [Rounds], which have none.
 func ReadTicket(cfg Config, t delayer.Ticket) (Scheduled, error) {
-	w, s, err := newShape(cfg)
+	const op = "read"
+	w, _, err := newShape(cfg)
 	if err != nil {
 		return Scheduled{}, err
 	}
 	wheel, is := w.(*slots.Wheel)
 	if !is {
 		return Scheduled{}, &delayer.Error{
-			Op: "read", Backend: Name, Object: "ticket", Kind: errors.ErrUnsupported, Cause: errors.New("rounds have no tickets"),
+			Op: op, Backend: Name, Object: "ticket", Kind: errors.ErrUnsupported, Cause: errors.New("rounds have no tickets"),
 			Hint: "use wheel slots, the default",
 		}
 	}
-	vhost, err := broker.Vhost(s.URL)
-	if err != nil {
-		return Scheduled{}, err
-	}
-	id, due, err := wheel.ReadTicket(vhost, Name, t)
+	id, due, err := wheel.ReadTicket(op, t)
 	return Scheduled{id, due}, err
 }

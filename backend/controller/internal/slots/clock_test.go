@@ -21,7 +21,7 @@ func TestUntil(t *testing.T) {
 
 // TestClock_Closed: nobody waits for the time once it is not asked for any more.
 func TestClock_Closed(t *testing.T) {
-	d := &Delayer{backend: "controller", clock: newClock(brokertime.Config{})}
+	d := &Delayer{clock: newClock(brokertime.Config{})}
 	waits := make(chan error)
 	go func() {
 		_, err := d.time(context.Background(), "cancel")
@@ -33,7 +33,7 @@ func TestClock_Closed(t *testing.T) {
 
 // TestNamed: an error that others have too is not changed, and says what is to be fixed.
 func TestNamed(t *testing.T) {
-	d := &Delayer{backend: "controller"}
+	d := &Delayer{}
 	shared := &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrConflict}
 	require.ErrorContains(t, d.named("cancel", ticket{id: "m"}, shared), `declare queue "q"`)
 	nameless := &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent}

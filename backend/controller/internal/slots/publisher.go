@@ -20,7 +20,6 @@ import (
 type publisher struct {
 	broker   *broker.Publisher
 	exchange string // of the log
-	backend  string
 
 	ctx     context.Context // ends with it
 	end     context.CancelFunc
@@ -34,8 +33,8 @@ type publisher struct {
 	moved  chan struct{}  // closed when records have been settled, and then another
 }
 
-func newPublisher(b *broker.Publisher, exchange, backend, process string) *publisher {
-	p := &publisher{broker: b, exchange: exchange, backend: backend, writer: writer.New(process), moved: make(chan struct{})}
+func newPublisher(b *broker.Publisher, exchange, process string) *publisher {
+	p := &publisher{broker: b, exchange: exchange, writer: writer.New(process), moved: make(chan struct{})}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.timer = time.AfterFunc(time.Hour, func() {
 		p.mu.Lock()
@@ -101,7 +100,7 @@ func (e *entry) Wait(ctx context.Context) error {
 }
 
 func (p *publisher) fail(kind, cause error, hint string) error {
-	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}
+	return &delayer.Error{Op: "publish", Backend: backend, Kind: kind, Cause: cause, Hint: hint}
 }
 
 // settle tells what became of records. The caller holds mu.

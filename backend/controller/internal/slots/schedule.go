@@ -34,7 +34,7 @@ func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Tick
 	const op = "schedule"
 	due, err := message.ValidateScheduled(&m)
 	if err != nil {
-		return "", &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrInvalid, Cause: err}
+		return "", &delayer.Error{Op: op, Backend: backend, Kind: delayer.ErrInvalid, Cause: err}
 	}
 	now, err := d.time(ctx, op)
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Tick
 	if err != nil && !errors.Is(err, delayer.ErrUnknown) {
 		return "", err
 	}
-	return d.tickets.write(r.ticket), err
+	return d.wheel.tickets.write(r.ticket), err
 }
 
 // Ticket implements [delayer.Delayer].
@@ -67,15 +67,15 @@ func (d *Delayer) Ticket(id string, due time.Time) (delayer.Ticket, error) {
 		err = message.ValidateID(id)
 	}
 	if err != nil {
-		return "", &delayer.Error{Op: "ticket", Backend: d.backend, Kind: delayer.ErrInvalid, Cause: err}
+		return "", &delayer.Error{Op: "ticket", Backend: backend, Kind: delayer.ErrInvalid, Cause: err}
 	}
-	return d.tickets.write(ticket{id: id, due: brokertime.Due(due.UnixMilli())}), nil
+	return d.wheel.tickets.write(ticket{id: id, due: brokertime.Due(due.UnixMilli())}), nil
 }
 
 // Cancel implements [delayer.Delayer].
 func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 	const op = "cancel"
-	t, err := d.wheel.read(op, d.backend, d.tickets, text)
+	t, err := d.wheel.read(op, text)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (d *Delayer) Cancel(ctx context.Context, text delayer.Ticket) error {
 // Postpone implements [delayer.Delayer].
 func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.Duration) (delayer.Ticket, error) {
 	const op = "postpone"
-	t, err := d.wheel.read(op, d.backend, d.tickets, text)
+	t, err := d.wheel.read(op, text)
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +109,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	if err != nil {
 		return "", err
 	}
-	return d.tickets.write(ticket{id: t.id, due: next}), nil
+	return d.wheel.tickets.write(ticket{id: t.id, due: next}), nil
 }
 
 // sameWithin is how much earlier a time may be that counts as the same. What a process knows of the
@@ -117,11 +117,21 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 const sameWithin = time.Second
 
 func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
-	return &delayer.Error{Op: op, Backend: d.backend, Object: "message " + url.PathEscape(t.id), Kind: kind, Cause: cause}
+	return &delayer.Error{Op: op, Backend: backend, Object: "message " + url.PathEscape(t.id), Kind: kind, Cause: cause}
 }
 
-func (w *Wheel) read(op, backend string, of tickets, text delayer.Ticket) (ticket, error) {
-	t, err := of.read(text)
+// ReadTicket returns the id and the due time that a ticket names, for op. It asks no broker. The
+// error is ErrTicket.
+func (w *Wheel) ReadTicket(op string, text delayer.Ticket) (id string, due time.Time, err error) {
+	t, err := w.read(op, text)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	return t.id, t.due.Time().UTC(), nil
+}
+
+func (w *Wheel) read(op string, text delayer.Ticket) (ticket, error) {
+	t, err := w.tickets.read(text)
 	if err != nil {
 		return t, &delayer.Error{
 			Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
@@ -129,16 +139,6 @@ func (w *Wheel) read(op, backend string, of tickets, text delayer.Ticket) (ticke
 		}
 	}
 	return t, nil
-}
-
-// ReadTicket returns the id and the due time that a ticket names. It asks no broker. The error is
-// ErrTicket.
-func (w *Wheel) ReadTicket(vhost, backend string, text delayer.Ticket) (id string, due time.Time, err error) {
-	t, err := w.read("read", backend, newTickets(vhost, w.names.prefix, w.rings.String()), text)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	return t.id, t.due.Time().UTC(), nil
 }
 
 // time returns the moment with the broker's time. After a lost connection it may take a while to be
@@ -149,9 +149,9 @@ func (d *Delayer) time(ctx context.Context, op string) (leader.Now, error) {
 	case now.Known:
 		return now, nil
 	case d.clock.asking.Err() != nil:
-		return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrClosed}
+		return now, &delayer.Error{Op: op, Backend: backend, Kind: delayer.ErrClosed}
 	}
-	return now, &delayer.Error{Op: op, Backend: d.backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
+	return now, &delayer.Error{Op: op, Backend: backend, Kind: delayer.ErrNotSent, Cause: fmt.Errorf("%w: %w", errNoTime, context.Cause(ctx))}
 }
 
 // mostAttempts is how often a change is written whose fate is not known: twice is as good as once.
@@ -159,40 +159,40 @@ const mostAttempts = 3
 
 // change writes what is to become of a message: the due time that to returns, or none. It returns
 // that once it is certain that the change is known before the message is decided about.
-func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
+func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (brokertime.Due, error) {
 	stored := false // perhaps
 	for attempt := 1; ; attempt++ {
-		now, err := d.time(ctx, op)
-		if err == nil && !leader.InTime(now, t.due) {
-			err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))
-		}
-		if err == nil {
-			next, err = to(now)
-		}
-		again := err == nil && attempt < mostAttempts
-		if err == nil {
-			err = d.write(ctx, t, next)
-		}
-		unknown := errors.Is(err, delayer.ErrUnknown)
-		stored = stored || unknown || err == nil
-		switch {
-		case err == nil && leader.InTime(d.clock.now(), t.due):
-			return next, nil
-		case err == nil:
-			err, again = errors.New("the broker took long to confirm it, and it may come too late"), false
-		case errors.Is(err, broker.ErrReturned) || delivery.TopologyLost(err):
+		next, err := d.changeOnce(ctx, op, t, to)
+		unknown, lost := errors.Is(err, delayer.ErrUnknown), errors.Is(err, broker.ErrReturned) || delivery.TopologyLost(err)
+		stored = stored || unknown
+		if lost {
 			d.Keeper().Doubt()
-		default:
-			again = again && unknown
 		}
-		switch {
-		case again && ctx.Err() == nil: // once more
-		case stored && !unknown:
-			return 0, d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored: %s", err.Error())) // not %w: the kind is another
-		default:
-			return 0, d.named(op, t, err)
+		if (unknown || lost) && attempt < mostAttempts && ctx.Err() == nil {
+			continue
 		}
+		if err != nil && stored && !unknown {
+			err = d.fail(op, t, delayer.ErrUnknown, fmt.Errorf("it may be stored: %s", err.Error())) // not %w: the kind is another
+		}
+		return next, d.named(op, t, err)
 	}
+}
+
+func (d *Delayer) changeOnce(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
+	now, err := d.time(ctx, op)
+	if err == nil && !leader.InTime(now, t.due) {
+		err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))
+	}
+	if err == nil {
+		next, err = to(now)
+	}
+	if err == nil {
+		err = d.write(ctx, t, next)
+	}
+	if err == nil && !leader.InTime(d.clock.now(), t.due) {
+		err = d.fail(op, t, delayer.ErrUnknown, errors.New("the broker took long to confirm it, and it may come too late"))
+	}
+	return next, err
 }
 
 // named adds the message to an error that says not what is to be fixed.

@@ -12,21 +12,25 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // A Wheel is a wheel of slots under a prefix.
 type Wheel struct {
-	rings  leader.Rings
-	names  names
-	memory int // bytes of messages that a controller holds
+	rings   leader.Rings
+	names   names
+	tickets tickets
+	memory  int // bytes of messages that a controller holds
 }
 
-// New returns the wheel of a prefix, whose controllers hold so many bytes of messages in memory.
-func New(prefix string, memory int) *Wheel {
+// backend is what errors call it.
+const backend = "controller"
+
+// New returns the wheel of a vhost and a prefix, whose controllers hold so many bytes of messages in
+// memory.
+func New(vhost, prefix string, memory int) *Wheel {
 	rings := leader.Default()
-	return &Wheel{rings: rings, names: names{prefix: prefix, rings: rings}, memory: memory}
+	return &Wheel{rings: rings, names: names{prefix: prefix, rings: rings}, tickets: newTickets(vhost, prefix, rings.String()), memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do.
@@ -49,10 +53,6 @@ func (w *Wheel) Limits() delayer.Limits {
 // Open opens a Delayer that learns the broker's time, with a controller beside it if runs is true.
 // After an error nothing is left open.
 func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer.Delayer, error) {
-	vhost, err := broker.Vhost(s.URL)
-	if err != nil {
-		return nil, err
-	}
 	c, err := engine.Connect(ctx, s)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
-	how.log = newPublisher(e.Publisher(), w.names.enter(), s.Backend, process)
+	how.log = newPublisher(e.Publisher(), w.names.enter(), process)
 	if how.clock, err = openClock(ctx, w, s, e); err != nil {
 		_ = e.Close()
 		return nil, err
@@ -78,20 +78,16 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 		}
 		stop = func() { how.clock.close(); at.close() } // what is known of the time serves for a minute
 	}
-	d := &Delayer{Engine: e, wheel: w, backend: s.Backend, clock: how.clock, log: how.log, stop: sync.OnceFunc(stop)}
-	d.tickets = newTickets(vhost, s.Prefix, w.rings.String())
-	return d, nil
+	return &Delayer{Engine: e, wheel: w, clock: how.clock, log: how.log, stop: sync.OnceFunc(stop)}, nil
 }
 
 // A Delayer publishes to slots.
 type Delayer struct {
 	*engine.Engine
-	wheel   *Wheel
-	backend string
-	clock   *clock
-	log     *publisher
-	tickets tickets
-	stop    func() // the clock and the controller; returns, to all who call it, once they have stopped
+	wheel *Wheel
+	clock *clock
+	log   *publisher
+	stop  func() // the clock and the controller; returns, to all who call it, once they have stopped
 }
 
 var _ delayer.Delayer = (*Delayer)(nil)

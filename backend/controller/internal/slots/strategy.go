@@ -68,7 +68,7 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	now := s.clock.now()
 	r, _ := ctx.Value(receiptKey{}).(*receipt) // nil for an ordinary Publish
 	if r != nil && !now.Known {
-		return nil, &delayer.Error{Op: "schedule", Backend: "controller", Kind: delayer.ErrNotSent, Cause: errNoTime}
+		return nil, &delayer.Error{Op: "schedule", Backend: backend, Kind: delayer.ErrNotSent, Cause: errNoTime}
 	}
 	// The engine took the time before it bound the destination: binding is part of the delay.
 	at := m.Due.Add(-m.Delay)
@@ -82,7 +82,7 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	}
 	rec, err := record(m, msg, due)
 	if err != nil {
-		return nil, &delayer.Error{Op: "publish", Backend: "controller", Kind: delayer.ErrInvalid, Cause: err}
+		return nil, &delayer.Error{Op: "publish", Backend: backend, Kind: delayer.ErrInvalid, Cause: err}
 	}
 	rec.Due, rec.Left, rec.Own, rec.Ticket = due, remaining, own, r != nil
 	if r != nil {

@@ -27,14 +27,13 @@ type ticket struct {
 }
 
 const (
-	beginTicket, beginOldTicket = "d2.", "d1."
-	ofWheel, checksum           = 8, 4 // bytes
+	beginTicket       = "d2."
+	ofWheel, checksum = 8, 4 // bytes
 )
 
 // Why a text is not a ticket.
 var (
 	errDamaged = errors.New("it is not a ticket, or damaged")
-	errOld     = errors.New("it is of an earlier version of Delayer, whose messages this one does not deliver")
 	errOthers  = errors.New("it is of another vhost or prefix, or of other slots")
 )
 
@@ -58,9 +57,6 @@ func (of tickets) write(t ticket) delayer.Ticket {
 
 // read reverses write. Each ticket has one text only.
 func (of tickets) read(text delayer.Ticket) (t ticket, err error) {
-	if strings.HasPrefix(string(text), beginOldTicket) {
-		return t, errOld
-	}
 	coded, ok := strings.CutPrefix(string(text), beginTicket)
 	b, err := ticketEncoding.DecodeString(coded)
 	if !ok || err != nil || len(b) < len(of)+checksum {

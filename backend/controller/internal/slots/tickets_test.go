@@ -31,15 +31,15 @@ func TestTickets_RoundTrip(t *testing.T) {
 
 // TestReadTicket: without a broker, and with the reason if it is another's.
 func TestReadTicket(t *testing.T) {
-	w := New("delayer", 1<<20)
+	w := New("/", "delayer", 1<<20)
 	of := func(vhost string) delayer.Ticket {
 		return newTickets(vhost, "delayer", w.rings.String()).write(ticket{id: "ABC1", due: 1795329200000})
 	}
-	id, due, err := w.ReadTicket("/", "controller", of("/"))
+	id, due, err := w.ReadTicket("read", of("/"))
 	require.NoError(t, err)
 	require.Equal(t, "ABC1", id)
 	require.Equal(t, int64(1795329200000), due.UnixMilli())
-	_, _, err = w.ReadTicket("/", "controller", of("other"))
+	_, _, err = w.ReadTicket("read", of("other"))
 	require.ErrorIs(t, err, delayer.ErrTicket)
 	require.ErrorIs(t, err, errOthers)
 }
@@ -54,7 +54,6 @@ func TestTickets_RefuseOthers(t *testing.T) {
 		"another vhost":  {newTickets("other", "delayer", "52x4s").write(good), errOthers},
 		"another prefix": {newTickets("/", "other", "52x4s").write(good), errOthers},
 		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errOthers},
-		"the old form":   {"d1.AAAA", errOld},
 		"nothing":        {"", errDamaged},
 		"no ticket":      {"hello", errDamaged},
 		"longer":         {text + "AAAA", errDamaged},

@@ -10,7 +10,7 @@ import (
 
 // TestWheel_Plan: names and keys are the protocol, no two queues share one, and each slot has one.
 func TestWheel_Plan(t *testing.T) {
-	w := New("p", 0)
+	w := New("/", "p", 0)
 	n, slot := w.names, leader.Queue{Ring: 1, Index: 7}
 	exchange, key := n.to(slot)
 	require.Equal(t, []string{"p.controller.slot.32s.07", "p.controller.enter.slots", "~d:slot:32s-07", "p.controller.log", "p.controller.enter"},
