@@ -74,12 +74,12 @@ func bundleOf(log string) func(kind string, body []byte) *undelivered.Bundle {
 		if kind != controller.BundleType {
 			return nil
 		}
-		found, err := controller.ReadBundle(body)
-		b := &undelivered.Bundle{Messages: found.Messages}
-		switch what := "a bundle of " + cli.Count(found.Messages, "message"); {
+		messages, inSlot, err := controller.ReadBundle(body)
+		b := &undelivered.Bundle{Messages: messages}
+		switch what := "a bundle of " + cli.Count(messages, "message"); {
 		case err != nil:
 			b.Why = fmt.Sprintf("a bundle of messages that cannot be read: %v", err)
-		case found.InSlot:
+		case inSlot:
 			b.Why = what + " of a slot, which only a controller may write"
 		case log == "":
 			b.Why = what + " for backend controller: give its configuration"

@@ -25,7 +25,6 @@ package brokertime
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -68,7 +67,7 @@ type Clock struct {
 // New returns a Clock that knows nothing yet.
 func New(cfg Config) *Clock {
 	return newClock(cfg, &shared{Shared: cfg.Shared, publish: cfg.Publish, back: broker.Returns{
-		Control: cfg.Control, Name: namePrefix(cfg.Prefix) + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
+		Control: cfg.Control, Name: cfg.Prefix + ".clock." + rand.Text()[:8] + ".answers", Exchange: cfg.Shared.Answers,
 	}})
 }
 
@@ -115,12 +114,7 @@ func (c *Clock) Read() (r Reading, ok bool) {
 
 // Ask asks one question.
 func (c *Clock) Ask(ctx context.Context) error {
-	err := broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.cfg.Shared.Queue, c.ask(ctx))
-	var known *delayer.Error
-	if errors.As(err, &known) && errors.Is(known, delayer.ErrAccess) {
-		known.Hint = fmt.Sprintf("the user must configure, write and read names that begin with %q", namePrefix(c.cfg.Prefix))
-	}
-	return err
+	return broker.Explain("ask for the broker's time", c.cfg.Backend, "queue "+c.cfg.Shared.Queue, c.ask(ctx))
 }
 
 func (c *Clock) ask(ctx context.Context) error {
@@ -189,9 +183,6 @@ func (c *Clock) Run(ctx context.Context) {
 		cancel()
 		if err != nil && !failed && ctx.Err() == nil {
 			c.cfg.Logger.Warn("cannot ask for the broker's time", "error", err)
-		}
-		if err == nil && failed {
-			c.cfg.Logger.Info("the broker tells its time again", "backend", c.cfg.Backend)
 		}
 		failed = err != nil
 	}

@@ -52,9 +52,6 @@ type shared struct {
 	missing bool // something is to be declared again
 }
 
-// namePrefix begins the names of queues for answers.
-func namePrefix(prefix string) string { return prefix + ".clock." }
-
 func (s *shared) open(ctx context.Context) error {
 	if s.missing {
 		if err := s.Restore(ctx); err != nil {
