@@ -222,7 +222,7 @@ func (c *consumer) forward(m waiting, level int, now time.Time, remaining time.D
 // wait puts a message into the queue of a level, and acknowledges it.
 func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
 	to := broker.Publishing{Exchange: c.at.wheel.names.wait(level), Key: d.RoutingKey, Message: msg}
-	if c.retry(d, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
+	if c.retry(d, false, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
 		return
 	}
 	acknowledge(d)
@@ -234,27 +234,21 @@ func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) 
 // offer publishes a message until it is taken, and acknowledges it, or until it is refused, which
 // is the error then.
 func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
-	var refused error
-	err := c.retry(d, func() error {
-		err := publish()
-		if settle.Refused(err) {
-			refused, err = err, nil
-		}
-		return err
-	})
-	if refused != nil {
-		c.at.session.Warn("no queue accepts a message; the controller tries again in some seconds",
-			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", refused)
-		return refused
-	}
-	if err == nil {
+	const untilRefused = true
+	err := c.retry(d, untilRefused, publish)
+	switch {
+	case err == nil:
 		acknowledge(d)
+	case settle.Refused(err):
+		c.at.session.Warn("no queue accepts a message; the controller tries again in some seconds",
+			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", err)
 	}
 	return err
 }
 
-// retry calls publish until it succeeds or the consumer ends.
-func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
+// retry calls publish until it succeeds, the message is refused, if that is asked for, or the
+// consumer ends.
+func (c *consumer) retry(d *amqp091.Delivery, untilRefused bool, publish func() error) error {
 	pause := pace.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 	for {
 		err := c.at.session.Keeper.Ensure(c.alive)
@@ -264,7 +258,7 @@ func (c *consumer) retry(d *amqp091.Delivery, publish func() error) error {
 		if err == nil {
 			err = publish()
 		}
-		if err == nil || c.alive.Err() != nil {
+		if err == nil || c.alive.Err() != nil || untilRefused && settle.Refused(err) {
 			return err
 		}
 		c.at.session.Warn("the controller cannot publish a message; it tries again", "message", d.Headers[delayer.Header], "error", err)

@@ -35,22 +35,9 @@ func New(prefix string, kind delayer.QueueType, levels int, tick time.Duration) 
 	return &Wheel{schedule: s, names: names{prefix}, kind: kind}, nil
 }
 
-// Limits returns what controllers of this wheel can do.
-func (w *Wheel) Limits() delayer.Limits {
-	quorum := w.kind == delayer.Quorum
-	return delayer.Limits{
-		Max:               settle.Longest,
-		Resolution:        time.Millisecond,
-		SurvivesRestart:   quorum,
-		SurvivesCrash:     quorum,
-		Replicated:        quorum,
-		Ordered:           false, // messages in a controller may overtake each other
-		ReportsUnroutable: true,
-		KeepsUnroutable:   true,
-		ExactTopics:       true,
-		MaxPriority:       engine.AnyPriority, // messages wait without it
-	}
-}
+// Limits returns what controllers of this wheel can do. Messages in a controller may overtake each
+// other.
+func (w *Wheel) Limits() delayer.Limits { return settle.Limits(w.kind == delayer.Quorum) }
 
 // Growth implements [engine.Strategy]. The delivery keys and the user's BCC travel in a header of
 // ours, beside the times of the stamp.

@@ -61,17 +61,12 @@ const aDestination, aBCC = 'd', 'b'
 func (s stamp) header(to, bcc []any) amqp091.Table {
 	text := fmt.Appendf(nil, "%s %d %d %d %d ", s.clock, s.ownDue, s.hop, s.left, s.priority)
 	for _, key := range to {
-		text = appendKey(append(text, aDestination), key.(string))
+		text = fmt.Appendf(text, "%c%d:%s", aDestination, len(key.(string)), key)
 	}
 	for _, key := range bcc {
-		text = appendKey(append(text, aBCC), key.(string))
+		text = fmt.Appendf(text, "%c%d:%s", aBCC, len(key.(string)), key)
 	}
 	return amqp091.Table{message.Stamp: string(text)}
-}
-
-func appendKey(text []byte, key string) []byte {
-	text = append(strconv.AppendInt(text, int64(len(key)), 10), ':')
-	return append(text, key...)
 }
 
 // readStamp reverses header. The error says why the message is foreign: no controller writes that.

@@ -14,6 +14,16 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
+// Limits returns what both wheels can do, on queues that are replicated or not.
+func Limits(replicated bool) delayer.Limits {
+	return delayer.Limits{
+		Max: Longest, Resolution: time.Millisecond,
+		SurvivesRestart: replicated, SurvivesCrash: replicated, Replicated: replicated,
+		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true,
+		MaxPriority: engine.AnyPriority, // messages wait without it
+	}
+}
+
 // DrainTimeout is for what is being published when a controller closes.
 const DrainTimeout = 10 * time.Second
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
-	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
@@ -35,19 +34,9 @@ func New(vhost, prefix string, memory int) *Wheel {
 
 // Limits returns what controllers of this wheel can do.
 func (w *Wheel) Limits() delayer.Limits {
-	return delayer.Limits{
-		Max:               settle.Longest,
-		Resolution:        time.Millisecond,
-		SurvivesRestart:   true,
-		SurvivesCrash:     true,
-		Replicated:        true,
-		Ordered:           true,
-		ReportsUnroutable: true,
-		KeepsUnroutable:   true,
-		ExactTopics:       true,
-		MaxPriority:       engine.AnyPriority, // messages wait without it
-		CancelBefore:      leader.AcceptedBefore,
-	}
+	l := settle.Limits(true)
+	l.Ordered, l.CancelBefore = true, leader.AcceptedBefore
+	return l
 }
 
 // Open opens a Delayer that learns the broker's time, with a controller beside it if runs is true.

@@ -29,22 +29,18 @@ type strategy struct {
 // due in their order. What is known of the broker's clock gets more exact, and what it shows at the
 // latest earlier.
 type steady struct {
-	mu    sync.Mutex
-	ahead time.Duration // of the broker's clock, of that of this process
-	at    time.Duration // when that was so
+	mu        sync.Mutex
+	ahead, at time.Duration // of the broker's clock, of that of this process; and when that was so
 }
 
-// tardy is by how much a message may be later because of that, if another process leads. At first the
-// broker's clock is known to a second.
-const tardy = time.Second
-
 // from returns what now is for a message that was published at a time by the clock of this process.
+// It may be later by up to a second because of that: at first the clock is known to a second.
 func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ahead := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
 	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
-	if by := most - ahead; by > 0 && by <= tardy {
+	if by := most - ahead; by > 0 && by <= time.Second {
 		now.Clock.Latest = now.Clock.Latest.Add(by)
 		ahead = most
 	}
