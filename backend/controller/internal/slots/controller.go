@@ -24,8 +24,8 @@ type controller struct {
 }
 
 func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock, process string) (*controller, error) {
-	const others = 2 // the log, and the snapshot
-	session, err := settle.Connect(ctx, s, e, len(w.rings.Slots())+others)
+	const andTheLog = 1
+	session, err := settle.Connect(ctx, s, e, len(w.rings.Slots())+andTheLog)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ type entry struct {
 func (p *publisher) submit(ctx context.Context, rec bundle.Record) (*entry, error) {
 	e := &entry{publisher: p, ctx: ctx, settled: make(chan error, 1)}
 	e.alone = !p.broker.Covers(len(rec.Payload)) && len(rec.Payload) > bundle.LoneSize
-	e.Record = writer.Record{Record: rec, Lone: rec.User != "" || e.alone, Of: e}
+	e.Record = writer.Record{Record: rec, Of: e}
 	for {
 		p.mu.Lock()
 		closed, full, moved := p.closed, p.writer.Full(), p.moved

@@ -1,14 +1,16 @@
 package slots
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
-	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
@@ -31,12 +33,17 @@ func (t *tenure) recall() {
 	const again = 10 * time.Second
 	var e leader.Recalled
 	for {
-		found, err := t.recallCounts()
+		body, err := objects.Of(t.session.Control, backend).Last(t.ctx, t.names.counts())
+		if err == nil && body != nil {
+			var unread error
+			if e.Counts, unread = bundle.ReadCounts(body); unread != nil {
+				t.session.Warn("the last counts of what waits cannot be read", "queue", t.names.counts(), "error", unread)
+			}
+		}
 		if err == nil {
-			e.Counts = found
 			break
 		}
-		if broker.Code(err) == amqp091.NotFound { // it is declared before the next tenure
+		if errors.Is(err, delayer.ErrNotFound) { // it is declared before the next tenure
 			t.end(err)
 			return
 		}
@@ -58,31 +65,4 @@ func (t *tenure) recall() {
 	defer t.mu.Unlock()
 	t.counts = true
 	t.step(e)
-}
-
-// recallCounts reads the last snapshot, and leaves it there. Somebody else may be looking at it.
-func (t *tenure) recallCounts() (*bundle.Counts, error) {
-	const tries, apart, autoAck = 3, 50 * time.Millisecond, false
-	channel, err := t.session.In.Channel(t.ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = channel.Close() }() // gives it back; fails only where the channel is lost
-	for range tries {
-		msg, is, err := channel.Get(t.names.counts(), autoAck)
-		if err != nil {
-			return nil, err
-		}
-		if is {
-			counts, err := bundle.ReadCounts(msg.Body)
-			if err != nil {
-				t.session.Warn("the last counts of what waits cannot be read", "queue", t.names.counts(), "error", err)
-			}
-			return counts, nil
-		}
-		if err := pace.Sleep(t.ctx, apart); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
 }

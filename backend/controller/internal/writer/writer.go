@@ -27,8 +27,7 @@ const (
 // A Record is one to be written.
 type Record struct {
 	bundle.Record
-	Lone bool // it is a bundle of its own: it has properties that the broker checks, or the broker may not take it
-	Of   any  // the caller's
+	Of   any // the caller's
 	came time.Duration
 }
 
@@ -134,7 +133,7 @@ func (w *Writer) fitting() (n int) {
 	bytes := 0
 	for _, r := range w.waiting {
 		size := r.Size()
-		lone := r.Lone || size > bundle.LoneSize
+		lone := r.User != "" || size > bundle.LoneSize // the broker checks the user, or may not take it
 		if n > 0 && (lone || !bundle.Fits(bytes, size)) {
 			return n
 		}

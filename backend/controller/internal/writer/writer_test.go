@@ -120,7 +120,7 @@ func TestWriter_Order(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit": func(t *rapid.T) {
 				r := record(fmt.Sprint(len(submitted)), rapid.IntRange(0, 2*bundle.LoneSize).Draw(t, "size"))
-				r.Lone = rapid.IntRange(0, 9).Draw(t, "lone") == 0
+				r.User = rapid.SampledFrom([]string{"", "", "", "u"}).Draw(t, "user")
 				submitted = append(submitted, r.ID)
 				w.Submit(now, r)
 				reserve()
@@ -133,7 +133,7 @@ func TestWriter_Order(t *testing.T) {
 				require.NoError(t, err)
 				for _, r := range b.Records {
 					sent = append(sent, r.ID)
-					require.True(t, len(b.Records) == 1 || len(r.Payload) < bundle.LoneSize)
+					require.True(t, len(b.Records) == 1 || len(r.Payload) < bundle.LoneSize && r.User == "")
 				}
 				flying, reserved = append(flying, reserved[0]), nil
 				reserve()
