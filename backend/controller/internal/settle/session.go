@@ -64,8 +64,8 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, channels 
 		Keeper: e.Keeper(), Log: opts.Slog(), Observer: s.Observer, Backend: s.Backend,
 	}
 	at.Settler = &Settler{
-		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher, Keeper: at.Keeper,
-		Objects: objects.Of(at.Control, s.Backend), Observer: s.Observer, Warn: at.Warn,
+		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher,
+		Renew: at.Keeper.Renew, Doubt: at.Keeper.Doubt, Missing: objects.Of(at.Control, s.Backend).Missing, Observer: s.Observer, Warn: at.Warn,
 		staged: pace.Pauses[string]{First: time.Second, Longest: time.Minute},
 	}
 	return at, nil

@@ -28,18 +28,6 @@ type Publisher interface {
 	PublishDirect(ctx context.Context, msg broker.Publishing) error
 }
 
-// A Keeper keeps the topology: [github.com/delayer-go/delayer/internal/lib/keeper.Keeper].
-type Keeper interface {
-	Renew(ctx context.Context, age time.Duration) error
-	Doubt()
-}
-
-// Objects looks for objects of the broker:
-// [github.com/delayer-go/delayer/internal/lib/objects.Live].
-type Objects interface {
-	Missing(ctx context.Context, p topology.Plan) ([]string, error)
-}
-
 // Longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
 const Longest = 200 * 365 * 24 * time.Hour
 
@@ -79,8 +67,9 @@ type Settler struct {
 	Stage     delivery.Stage
 	User      string // of the connection that publishes
 	Publisher Publisher
-	Keeper    Keeper
-	Objects   Objects
+	Renew     func(ctx context.Context, age time.Duration) error           // keeper.Keeper.Renew
+	Doubt     func()                                                       // keeper.Keeper.Doubt
+	Missing   func(ctx context.Context, p topology.Plan) ([]string, error) // objects.Live.Missing
 	Observer  delayer.Observer
 	Warn      func(text string, args ...any) // logs each text now and then
 
@@ -110,7 +99,7 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 	if !errors.Is(err, broker.ErrReturned) {
 		return err
 	}
-	if err := s.Keeper.Renew(ctx, declaredFor); err != nil {
+	if err := s.Renew(ctx, declaredFor); err != nil {
 		return err
 	}
 	return publish()
@@ -193,7 +182,7 @@ func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
 		return false, err
 	}
-	missing, unknown := s.Objects.Missing(ctx, topology.Plan{
+	missing, unknown := s.Missing(ctx, topology.Plan{
 		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
 		Queues:    []topology.Queue{{Name: s.Stage.Misrouted()}},
 	})
@@ -219,7 +208,7 @@ func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
 		defer s.foreign.Unlock()
 		err := s.Publisher.PublishDirect(ctx, msg)
 		if errors.Is(err, delayer.ErrUnknown) {
-			s.Keeper.Doubt() // the exchange may be gone, which closes the channel
+			s.Doubt() // the exchange may be gone, which closes the channel
 		}
 		return err
 	})

@@ -50,7 +50,7 @@ func (w *world) Missing(context.Context, topology.Plan) ([]string, error) {
 }
 
 func (w *world) settler() *Settler {
-	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Keeper: w, Objects: w, Warn: func(string, ...any) { w.warned++ },
+	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Renew: w.Renew, Doubt: w.Doubt, Missing: w.Missing, Warn: func(string, ...any) { w.warned++ },
 		staged: pace.Pauses[string]{First: time.Minute, Longest: time.Minute}}
 }
 
