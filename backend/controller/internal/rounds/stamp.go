@@ -92,7 +92,8 @@ func parse(text string) (m waiting, err error) {
 	}
 	s.ownDue, s.hop, s.left = time.Duration(numbers[0]), time.Duration(numbers[1]), time.Duration(numbers[2])
 	s.priority = uint8(numbers[3])
-	if s.clock == "" || s.ownDue < 0 || s.hop < 0 || s.hop > settle.Longest || s.left.Abs() > settle.Longest || numbers[3] != int64(s.priority) {
+	if s.clock == "" || s.ownDue < 0 || s.hop < 0 || s.hop > settle.Longest ||
+		s.left.Abs() > settle.Longest || numbers[3] != int64(s.priority) {
 		return m, errors.New("has impossible times")
 	}
 	for rest != "" {

@@ -65,7 +65,8 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, channels 
 	}
 	at.Settler = &Settler{
 		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher,
-		Renew: at.Keeper.Renew, Doubt: at.Keeper.Doubt, Missing: objects.Of(at.Control, s.Backend).Missing, Observer: s.Observer, Warn: at.Warn,
+		Renew: at.Keeper.Renew, Doubt: at.Keeper.Doubt, Missing: objects.Of(at.Control, s.Backend).Missing,
+		Observer: s.Observer, Warn: at.Warn,
 		staged: pace.Pauses[string]{First: time.Second, Longest: time.Minute},
 	}
 	return at, nil

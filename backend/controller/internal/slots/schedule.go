@@ -157,9 +157,11 @@ func (d *Delayer) time(ctx context.Context, op string) (leader.Now, error) {
 // mostAttempts is how often a change is written whose fate is not known: twice is as good as once.
 const mostAttempts = 3
 
-// change writes what is to become of a message: the due time that to returns, or none. It returns
-// that once it is certain that the change is known before the message is decided about.
-func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (brokertime.Due, error) {
+// A choice is the due time that a message is to have, or 0 for none.
+type choice func(leader.Now) (brokertime.Due, error)
+
+// change writes what is to become of a message, and returns that once it is certain that the change is known before the message is decided about.
+func (d *Delayer) change(ctx context.Context, op string, t ticket, to choice) (brokertime.Due, error) {
 	stored := false // perhaps
 	for attempt := 1; ; attempt++ {
 		next, err := d.changeOnce(ctx, op, t, to)
@@ -178,7 +180,7 @@ func (d *Delayer) change(ctx context.Context, op string, t ticket, to func(leade
 	}
 }
 
-func (d *Delayer) changeOnce(ctx context.Context, op string, t ticket, to func(leader.Now) (brokertime.Due, error)) (next brokertime.Due, err error) {
+func (d *Delayer) changeOnce(ctx context.Context, op string, t ticket, to choice) (next brokertime.Due, err error) {
 	now, err := d.time(ctx, op)
 	if err == nil && !leader.InTime(now, t.due) {
 		err = d.fail(op, t, delayer.ErrTooLate, fmt.Errorf("it can be changed until %v before it is due", leader.AcceptedBefore))

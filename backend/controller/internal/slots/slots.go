@@ -29,7 +29,8 @@ const backend = "controller"
 // memory.
 func New(vhost, prefix string, memory int) *Wheel {
 	rings := leader.Default()
-	return &Wheel{rings: rings, names: names{prefix: prefix, rings: rings}, tickets: newTickets(vhost, prefix, rings.String()), memory: memory}
+	tickets := newTickets(vhost, prefix, rings.String())
+	return &Wheel{rings: rings, names: names{prefix, rings}, tickets: tickets, memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do.
