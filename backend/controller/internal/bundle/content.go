@@ -17,7 +17,7 @@ type Content struct {
 	Envelope delayer.Envelope   // but for the id, which the record has
 	Due      brokertime.Due     // of the record when it was published; 0: it was not known
 	Key      string             // the user's routing key
-	To       []string           // the delivery keys of its destinations
+	To       []any              // the delivery keys of its destinations, strings
 	Message  amqp091.Publishing // without a user-id, which the record has
 }
 
@@ -48,7 +48,7 @@ func (c *Content) Append(to []byte) ([]byte, error) {
 	to = appendText(appendText(to, c.Envelope.Exchange), c.Key)
 	to = binary.AppendUvarint(to, uint64(len(c.To)))
 	for _, key := range c.To {
-		to = appendText(to, key)
+		to = appendText(to, key.(string))
 	}
 	m := &c.Message
 	for _, value := range properties(m) {

@@ -13,7 +13,7 @@ import (
 func content() *Content {
 	return &Content{
 		Envelope: delayer.Envelope{Due: time.Unix(1_795_329_200, 5e6), Delay: time.Hour, Exchange: "orders"},
-		Key:      "a.b", To: []string{"~d:=x", "~d:=y.."}, Due: 1795329200000,
+		Key:      "a.b", To: []any{"~d:=x", "~d:=y.."}, Due: 1795329200000,
 		Message: amqp091.Publishing{
 			ContentType: "text/plain", ContentEncoding: "gzip", DeliveryMode: 2, Priority: 9, CorrelationId: "c", ReplyTo: "r", Expiration: "1",
 			MessageId: "m", Timestamp: time.Unix(7, 0), Type: "t", AppId: "a", Body: []byte("body"),
@@ -28,7 +28,7 @@ func content() *Content {
 }
 
 func TestContent_RoundTrip(t *testing.T) {
-	for _, want := range []*Content{content(), {To: []string{"~d:=x"}, Envelope: delayer.Envelope{Due: time.Unix(0, 0)}, Message: amqp091.Publishing{Body: []byte{}}}} {
+	for _, want := range []*Content{content(), {To: []any{"~d:=x"}, Envelope: delayer.Envelope{Due: time.Unix(0, 0)}, Message: amqp091.Publishing{Body: []byte{}}}} {
 		written, err := want.Append(nil)
 		require.NoError(t, err)
 		got, err := ReadContent(written)

@@ -23,9 +23,6 @@ const (
 
 	// prefetch leaves room for messages that pass through while the memory is full.
 	prefetch = mostHeld + 1024
-
-	// postponedFor is about how long a foreign message waits before it is tried again.
-	postponedFor = 5 * time.Second
 )
 
 // A controller is one at work: it consumes the intake.
@@ -132,12 +129,8 @@ func (c *consumer) handle(d *amqp091.Delivery) {
 		}
 		return
 	}
-	now, late := time.Now(), expired(d.Headers)
-	remaining := m.stamp.remaining(now, late)
-	if early := remaining - m.stamp.left; late && early > time.Second {
-		c.at.session.Warn("a message expired too early and waits again: is there a policy with message-ttl?",
-			"message", m.Envelope.ID, "early", early.Round(time.Millisecond))
-	}
+	now := time.Now()
+	remaining := m.stamp.remaining(now, expired(d.Headers))
 	level := c.at.wheel.schedule.next(remaining)
 	if level == inMemory {
 		size := len(d.Body)
@@ -184,66 +177,47 @@ func (c *consumer) deliver(m waiting) {
 	to := fmt.Sprintf("%q", []any{m.Delivery.RoutingKey, m.To, m.BCC})
 	pause, _ := c.at.refuses.Wait(to, time.Now())
 	if pause == 0 {
-		err := c.offer(m.Delivery, func() error { return c.at.session.Settler.Deliver(c.alive, m.Message, "") })
+		const untilRefused = true
+		err := c.retry(m.Delivery, untilRefused, func() error { return c.at.session.Settler.Deliver(c.alive, m.Message, "") })
+		if err == nil {
+			acknowledge(m.Delivery)
+			c.at.refuses.Succeeded(to)
+		}
 		if !settle.Refused(err) {
-			if err == nil {
-				c.at.refuses.Succeeded(to)
-			}
 			return
 		}
+		c.at.session.Warn("no queue accepts a message; the controller tries again in some seconds",
+			"message", m.Envelope.ID, "routing_key", m.Delivery.RoutingKey, "error", err)
 		c.at.refuses.Failed(to, time.Now())
 		pause, _ = c.at.refuses.Wait(to, time.Now())
 	}
 	c.forward(m, c.at.wheel.schedule.level(max(pause, leastPause)), time.Now(), 0)
 }
 
-// keep moves a foreign message to the unroutable queue. While that refuses it, it waits unchanged.
+// keep moves a foreign message to the unroutable queue, once that takes it.
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
 	c.at.session.Warn("the controller got a foreign message; it is kept as unroutable",
 		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.at.session.Settler.Stage.Unroutable())
-	if !settle.Refused(c.offer(d, func() error { return c.at.session.Settler.Keep(c.alive, d) })) {
-		return
+	if c.retry(d, false, func() error { return c.at.session.Settler.Keep(c.alive, d) }) == nil {
+		acknowledge(d)
 	}
-	again := message.Again(d, c.at.session.Settler.User)
-	again.Expiration = ""
-	delete(again.Headers, "x-death") // or the broker may see a cycle, and drop the message
-	c.wait(d, c.at.wheel.schedule.level(postponedFor), again)
 }
 
-// forward sends a message to the queue of a level.
+// forward puts a message into the queue of a level, and acknowledges it.
 func (c *consumer) forward(m waiting, level int, now time.Time, remaining time.Duration) {
-	next := nextStamp(now, remaining, c.at.wheel.schedule.ttl(level))
+	ttl := c.at.wheel.schedule.ttl(level)
+	next := nextStamp(now, remaining, ttl)
 	next.priority = m.Delivery.Priority
 	msg := message.SealAgain(m.Delivery, c.at.session.Settler.User, m.Envelope, next.header(m.To, m.BCC))
 	msg.Priority = 0
-	c.wait(m.Delivery, level, msg)
-}
-
-// wait puts a message into the queue of a level, and acknowledges it.
-func (c *consumer) wait(d *amqp091.Delivery, level int, msg amqp091.Publishing) {
-	to := broker.Publishing{Exchange: c.at.wheel.names.wait(level), Key: d.RoutingKey, Message: msg}
-	if c.retry(d, false, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
+	to := broker.Publishing{Exchange: c.at.wheel.names.wait(level), Key: m.Delivery.RoutingKey, Message: msg}
+	if c.retry(m.Delivery, false, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
 		return
 	}
-	acknowledge(d)
+	acknowledge(m.Delivery)
 	if round := c.at.session.Observer.Round; round != nil {
-		round(delayer.RoundEvent{Backend: c.at.session.Backend, Wait: c.at.wheel.schedule.ttl(level)})
+		round(delayer.RoundEvent{Backend: c.at.session.Backend, Wait: ttl})
 	}
-}
-
-// offer publishes a message until it is taken, and acknowledges it, or until it is refused, which
-// is the error then.
-func (c *consumer) offer(d *amqp091.Delivery, publish func() error) error {
-	const untilRefused = true
-	err := c.retry(d, untilRefused, publish)
-	switch {
-	case err == nil:
-		acknowledge(d)
-	case settle.Refused(err):
-		c.at.session.Warn("no queue accepts a message; the controller tries again in some seconds",
-			"message", d.Headers[delayer.Header], "routing_key", d.RoutingKey, "error", err)
-	}
-	return err
 }
 
 // retry calls publish until it succeeds, the message is refused, if that is asked for, or the

@@ -81,18 +81,15 @@ func (t *tenure) candidate(prefetch int) error {
 	if t.log, err = newConfirms(channel); err != nil {
 		return err
 	}
-	const one, noSize, wholeChannel = 1, 0, false
-	if err := channel.Qos(one, noSize, wholeChannel); err != nil {
-		return err
-	}
-	const autoAck, exclusive, noLocal = false, false, false
-	if _, err := channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
-		return err
-	}
 	t.mu.Lock()
 	t.queues[leader.Log] = q
 	t.mu.Unlock()
-	return q.consume(channel, prefetch)
+	if err := q.consume(channel, prefetch); err != nil {
+		return err
+	}
+	const autoAck, exclusive, noLocal = false, false, false
+	_, err = channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
+	return err
 }
 
 // happened tells the leader what has happened.

@@ -20,12 +20,12 @@ import (
 func record(m engine.Wait, msg amqp091.Publishing, due brokertime.Due) (bundle.Record, error) {
 	user := msg.UserId
 	msg.UserId = ""
-	content := bundle.Content{Envelope: m.Envelope, Due: due, Key: m.Key, To: texts(m.Destinations), Message: msg}
+	content := bundle.Content{Envelope: m.Envelope, Due: due, Key: m.Key, To: m.Destinations, Message: msg}
 	payload, err := content.Append(make([]byte, 0, len(msg.Body)+besideBody))
 	if err != nil {
 		return bundle.Record{}, err
 	}
-	to := content.To[0]
+	to := content.To[0].(string)
 	if m.Envelope.Exchange != "" {
 		to = m.Envelope.Exchange + "\x00" + m.Key
 	}
@@ -34,22 +34,6 @@ func record(m engine.Wait, msg amqp091.Publishing, due brokertime.Due) (bundle.R
 
 // besideBody is about how many bytes a message has beside its body.
 const besideBody = 256
-
-func texts(list []any) []string {
-	all := make([]string, len(list))
-	for i, item := range list {
-		all[i], _ = item.(string)
-	}
-	return all
-}
-
-func anys(list []string) []any {
-	all := make([]any, len(list))
-	for i, item := range list {
-		all[i] = item
-	}
-	return all
-}
 
 // read reads what came from a queue. user is that of the controller, who alone writes to slots: a
 // user-id is believed if the broker has checked it.
@@ -83,7 +67,7 @@ func due(it *leader.Item) (m settle.Message, err error) {
 		return m, err
 	}
 	for _, key := range c.To {
-		if !strings.HasPrefix(key, message.Reserved) {
+		if !strings.HasPrefix(key.(string), message.Reserved) {
 			return m, fmt.Errorf("it is for %.64q, which is no destination", key)
 		}
 	}
@@ -99,6 +83,6 @@ func due(it *leader.Item) (m settle.Message, err error) {
 		Priority: p.Priority, CorrelationId: p.CorrelationId, ReplyTo: p.ReplyTo, Expiration: p.Expiration, MessageId: p.MessageId,
 		Timestamp: p.Timestamp, Type: p.Type, UserId: it.User, AppId: p.AppId, Body: p.Body, RoutingKey: c.Key,
 	}
-	m.To = anys(c.To)
+	m.To = c.To
 	return m, nil
 }
