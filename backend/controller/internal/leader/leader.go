@@ -22,8 +22,8 @@ type Config struct {
 	Rings  Rings
 	Tenure string // names this tenure, and no other ever
 	// Prefetch is how many bundles of the log, and of each slot of the first ring, may be in hand; of
-	// other slots a quarter. 0: LogPrefetch. It cannot change in a tenure: another consumer of the
-	// log would be another leader.
+	// other slots a quarter, and 8 at least. 0: LogPrefetch. It cannot change in a tenure: another
+	// consumer of the log would be another leader.
 	Prefetch int
 	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
 	// surrenders for Overfull, unless Prefetch is LeastPrefetch or less.

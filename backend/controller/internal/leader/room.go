@@ -28,7 +28,7 @@ func (l *Leader) makeRoom() {
 // most is how many bundles of a queue may be in hand.
 func (l *Leader) most(from *source) int {
 	if from.queue.Ring > 0 {
-		return max(LeastPrefetch, l.cfg.Prefetch/4)
+		return max(2*LeastPrefetch, l.cfg.Prefetch/4)
 	}
 	return l.cfg.Prefetch
 }
