@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -23,8 +24,8 @@ const (
 	ready    = "@delayer ready" // the script's line once the server answers
 )
 
-// lifeline is the input of the script, which ends the server with this process.
-var lifeline any
+// lifelines are the inputs of scripts, which end their servers with this process.
+var lifelines []io.Closer
 
 // startCluster starts a private PostgreSQL and returns its address. Its data is in a temporary
 // folder.
@@ -57,7 +58,7 @@ func startCluster() (address string, err error) {
 			return "", fmt.Errorf("postgres: private cluster: %w", err)
 		}
 	}
-	lifeline = in
+	lifelines = append(lifelines, in)
 	var said strings.Builder
 	for lines := bufio.NewScanner(out); lines.Scan(); said.WriteString(lines.Text() + "\n") {
 		if lines.Text() == ready {
@@ -68,7 +69,8 @@ func startCluster() (address string, err error) {
 			return at.String(), nil
 		}
 	}
-	return "", fmt.Errorf("postgres: the private cluster did not start (%v):\n%s", script.Wait(), &said)
+	_ = script.Wait() // its state says what it would
+	return "", fmt.Errorf("postgres: the private cluster did not start (%v):\n%s", script.ProcessState, &said)
 }
 
 // binFolders are where packages keep the server's programs, which are not in PATH.
