@@ -33,6 +33,7 @@ func TestConsumer_Holds(t *testing.T) {
 			c.working.Go(func() { c.handle(&amqp091.Delivery{Body: []byte("body"), Headers: headers}) })
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		require.Equal(t, []int{1, 1}, messages)
 		require.False(t, c.hold(1, mostHeldBytes-7), "too many bytes")
 		release()

@@ -92,7 +92,7 @@ func TestUndelivered_BrokersTimeRefused(t *testing.T) {
 	m := undelivered.Kept{Ours: true, Delivery: amqp091.Delivery{RoutingKey: "q"}, Envelope: message.Envelope{Due: time.Now()}}
 	_, err := s.Unfit(within(t), &m)
 	require.ErrorIs(t, err, delayer.ErrAccess)
-	require.ErrorContains(t, err, "the user must configure")
+	require.ErrorContains(t, err, "grant the user this permission")
 
 	m.Known = true // and nothing remains of its delay
 	stays, err := s.Unfit(within(t), &m)
