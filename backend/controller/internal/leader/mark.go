@@ -84,7 +84,7 @@ func (l *Leader) writeMark() {
 // wantsMark reports whether something in hand needs the proof of a mark.
 func (l *Leader) wantsMark() bool {
 	return l.waitsForDest() || slices.ContainsFunc(l.order, func(s *slot) bool {
-		return s.queue.Ring == 0 && s.open() && (len(s.kept) > 0 || s.hasTickets())
+		return s.queue.Ring == 0 && s.open() && (len(s.kept) > 0 || s.tickets)
 	})
 }
 

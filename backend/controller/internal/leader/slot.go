@@ -25,6 +25,7 @@ type slot struct {
 
 	until   time.Time // the end of the turn, or the latest due time of an entry
 	entries []*entry
+	tickets bool          // messages of this turn have some, or had
 	items   int           // messages of this turn in hand, wherever they came from
 	done    time.Duration // when the last of those was finished
 }
@@ -171,8 +172,8 @@ func (l *Leader) lastTurn(q Queue) bundle.Turn {
 	return bundle.Turn{Level: q.Ring, Number: read - (read-int64(q.Index))%int64(l.rings[q.Ring].Slots)}
 }
 
-// looked notes what is at the head of a slot: its bundles go back, and it is opened if their turn has
-// been.
+// looked notes what is at the head of a slot: its bundles go back, and it is opened if their turn
+// has been.
 func (l *Leader) looked(s *slot, b *bundle.Bundle) {
 	t := b.Turn
 	if !b.InSlot || !l.rings.valid(t) || l.rings.Slot(t) != s.queue {
@@ -254,18 +255,13 @@ func (s *slot) settled() bool {
 	return s.inHand == len(s.kept) && !slices.ContainsFunc(s.kept, func(p *parcel) bool { return p.left > len(p.kept) })
 }
 
-// hasTickets reports whether messages of a turn have tickets, or had.
-func (s *slot) hasTickets() bool {
-	return slices.ContainsFunc(s.entries, func(e *entry) bool { return e.once })
-}
-
 // turnOver reports whether a turn of the first ring is over, and its changes are needed no more.
 func (l *Leader) turnOver(s *slot) bool {
 	over := l.now.Clock.Earliest.Sub(s.until) >= l.rings[0].Linger
 	if !over || s.items > 0 || !l.complete(s.turn) {
 		return false
 	}
-	if s.hasTickets() && l.marks.back.Before(s.until) {
+	if s.tickets && l.marks.back.Before(s.until) {
 		return false // a copy may be in the log, if this process stood still
 	}
 	changed := len(s.kept) > 0

@@ -68,7 +68,7 @@ func (l *Leader) entry(k key) *entry {
 func (l *Leader) adopt(e *entry) {
 	if s := l.turnOf(e.key.due); s != nil && e.slot == nil {
 		e.slot = s
-		s.entries = append(s.entries, e)
+		s.entries, s.tickets = append(s.entries, e), s.tickets || e.once
 		if due := e.key.due.Time(); due.After(s.until) {
 			s.until = due
 		}
@@ -200,6 +200,7 @@ func (l *Leader) hold(it *Item) {
 	if s := e.slot; s != nil {
 		it.slot = s
 		s.items++
+		s.tickets = s.tickets || e.once
 	}
 	if it.own && it.Own != 0 {
 		// What is known of the broker's clock gets more exact. What was written first stays first.
