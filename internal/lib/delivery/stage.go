@@ -101,8 +101,8 @@ const gateKey = message.Reserved + ":gate"
 // transaction. Nothing may lead to the gate before something leads to the target: the order of the
 // bindings matters.
 //
-// A message is lost, if it has no other way, in the instant in which the target is deleted, or if
-// somebody removes only the binding to the target.
+// A message that has no other way is lost if it comes in the instant in which the target is deleted,
+// or after somebody has removed the binding to the target alone.
 func (s Stage) Copying(from, target string) topology.Plan {
 	gate := from + ".gate"
 	return topology.Plan{

@@ -48,8 +48,9 @@ func newKnown(rings Rings) known {
 	return k
 }
 
-// recalled takes the snapshot of the leader before. A count is still exact if its slot has as many bundles as then, and
-// was not open, then or since: only leaders write there, so what is not open only grows.
+// recalled takes the snapshot of the leader before. A count is still exact if its slot has as many
+// bundles as then, and was not open, then or since: only leaders write there, so what is not open
+// only grows.
 func (l *Leader) recalled(e Recalled) {
 	if l.known.asked == 0 {
 		return

@@ -198,8 +198,9 @@ func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped
 // Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it.
 // Only its Expiration is removed.
 //
-// They are published one at a time: if one were returned, those that are alike would not be told apart
-// (see [broker.Publishing]). They have a channel without others, which is closed if the exchange is gone.
+// They are published one at a time: if one were returned, those that are alike would not be told
+// apart (see [broker.Publishing]). They have a channel without others, which is closed if the
+// exchange is gone.
 func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
 	msg := broker.Publishing{Exchange: s.Stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, s.User)}
 	msg.Message.Expiration = ""

@@ -160,7 +160,8 @@ const mostAttempts = 3
 // A choice is the due time that a message is to have, or 0 for none.
 type choice func(leader.Now) (brokertime.Due, error)
 
-// change writes what is to become of a message, and returns that once it is certain that the change is known before the message is decided about.
+// change writes what is to become of a message, and returns that once it is certain that the change
+// is known before the message is decided about.
 func (d *Delayer) change(ctx context.Context, op string, t ticket, to choice) (brokertime.Due, error) {
 	stored := false // perhaps
 	for attempt := 1; ; attempt++ {

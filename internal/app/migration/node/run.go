@@ -75,7 +75,7 @@ func (c *Control) explain(err error, started bool, stderr, stdout *tail) error {
 	if !started {
 		return fmt.Errorf("%s: %w (give the command that runs rabbitmqctl on a node, such as 'docker exec rabbit rabbitmqctl')", c.name(), err)
 	}
-	return fmt.Errorf("%s: %w%s%s (is the node started, and does the command run as its user, who has its Erlang cookie?)",
+	return fmt.Errorf("%s: %w%s%s (is the node started, and does the command run as the user that has its Erlang cookie?)",
 		c.name(), err, stderr, stdout)
 }
 
