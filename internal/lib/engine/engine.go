@@ -228,8 +228,8 @@ func (e *Engine) fail(kind, cause error) error {
 	return &delayer.Error{Op: "publish", Backend: e.settings.Backend, Kind: kind, Cause: cause}
 }
 
-// explain adds the destination to an error that names none. It says what to do about a message
-// without delay that no queue took.
+// explain adds the destination to a copy of an error that names none: messages of one bundle have
+// theirs in common. It says what to do about a message without delay that no queue took.
 func (e *Engine) explain(err error, delay time.Duration, exchange, key string) error {
 	if err == nil {
 		return nil
@@ -238,16 +238,17 @@ func (e *Engine) explain(err error, delay time.Duration, exchange, key string) e
 	if !errors.As(err, &known) {
 		return err
 	}
+	own := *known
 	if delay == 0 && errors.Is(err, broker.ErrReturned) {
-		known.Hint = "bind a queue for this key"
+		own.Hint = "bind a queue for this key"
 	}
-	if known.Object == "" {
-		known.Object = fmt.Sprintf("to queue %.300q", key)
+	if own.Object == "" {
+		own.Object = fmt.Sprintf("to queue %.300q", key)
 		if exchange != "" {
-			known.Object = fmt.Sprintf("to exchange %.300q with key %.300q", exchange, key)
+			own.Object = fmt.Sprintf("to exchange %.300q with key %.300q", exchange, key)
 		}
 	}
-	return err
+	return &own
 }
 
 // startMover starts to move misrouted messages, unless this Delayer leaves them to others.

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -106,11 +105,6 @@ func (p *publisher) fail(kind, cause error, hint string) error {
 // settle tells what became of records. The caller holds mu.
 func (p *publisher) settle(records []*writer.Record, err error) {
 	for _, r := range records {
-		var known *delayer.Error
-		if errors.As(err, &known) { // each is told of another destination
-			own := *known
-			err = &own
-		}
 		r.Of.(*entry).settled <- err
 		p.unsent.Done()
 	}
