@@ -269,7 +269,7 @@ func (l *Leader) abandon() {
 // move makes a message due at another time.
 func (l *Leader) move(it *Item, due brokertime.Due) {
 	it.held = false
-	it.Due, it.early, it.Own = due, due, 0
+	it.Due, it.Own = due, 0
 	l.gather(it)
 }
 

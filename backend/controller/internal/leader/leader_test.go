@@ -208,6 +208,25 @@ func TestLeader_Near(t *testing.T) {
 	require.Equal(t, "deliver a, ack log:ab", b.said())
 }
 
+// TestLeader_Own: the leader's own messages come when they are due by its clock, also those that it
+// wrote while the broker's was known less well.
+func TestLeader_Own(t *testing.T) {
+	b := newBench(t, Config{})
+	write := func(id string, due time.Duration) {
+		own := bundle.Record{ID: id, Due: at(due + 500*time.Millisecond), Own: due, To: "q"}
+		b.number++
+		b.step(Delivered{Queue: Log, Tag: 1000 + b.number, Bundle: &bundle.Bundle{Number: b.number, Records: []bundle.Record{own}}, Own: true})
+	}
+	b.now.Clock.Earliest = b.now.Clock.Earliest.Add(-500 * time.Millisecond)
+	write("a", 1800*time.Millisecond)
+	b.at(b.now.Mono)
+	write("b", 1600*time.Millisecond)
+	b.run(1600*time.Millisecond - b.now.Mono)
+	require.Equal(t, "deliver b", b.said())
+	b.run(200 * time.Millisecond)
+	require.Equal(t, "deliver a", b.said())
+}
+
 // TestLeader_Far: what is due later goes to slots, in bundles that are sorted, and down from there.
 func TestLeader_Far(t *testing.T) {
 	b := newBench(t, Config{})

@@ -195,19 +195,31 @@ func (l *Leader) holds(it *Item) bool {
 // hold holds a message in memory until it is due.
 func (l *Leader) hold(it *Item) {
 	e := l.entry(key{it.ID, it.Due})
-	e.item, it.entry, it.held, it.early = it, e, true, it.Due
+	e.item, it.entry, it.held = it, e, true
 	e.once = e.once || it.Ticket
 	if s := e.slot; s != nil {
 		it.slot = s
 		s.items++
 		s.tickets = s.tickets || e.once
 	}
-	if it.own && it.Own != 0 {
-		// What is known of the broker's clock gets more exact. What was written first stays first.
-		l.ownBegan = max(l.ownBegan, l.now.Clock.Earliest.UnixMilli()-l.now.Mono.Milliseconds())
-		it.early = min(it.early, brokertime.Due(l.ownBegan+it.Own.Milliseconds()))
+	if began := l.now.Clock.Earliest.UnixMilli() - l.now.Mono.Milliseconds(); began > l.ownBegan {
+		// What is known of the broker's clock got more exact.
+		l.ownBegan = began
+		for _, other := range l.waiting {
+			other.early = l.earliest(other)
+		}
+		heap.Init(&l.waiting)
 	}
+	it.early = l.earliest(it)
 	heap.Push(&l.waiting, it)
+}
+
+// earliest is when the time of a message comes by the broker's clock, at the earliest.
+func (l *Leader) earliest(it *Item) brokertime.Due {
+	if it.own && it.Own != 0 {
+		return min(it.Due, brokertime.Due(l.ownBegan+it.Own.Milliseconds()))
+	}
+	return it.Due
 }
 
 // takeChange notes what a change says. It stays with its turn if that is open and the change comes
