@@ -173,7 +173,11 @@ func (l *Leader) tellKnown() {
 func (l *Leader) counts() *bundle.Counts {
 	// When a clock was set, the next leader must not take an open slot for one that opens later.
 	c := &bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.told.Clock.Earliest.UnixMilli()), Progress: l.progress()}
-	c.Held = bundle.Count{Bundles: l.log.inHand, Messages: l.log.hand.Messages, Changes: l.log.hand.Changes, Exact: true}
+	c.Held = l.log.hand
+	c.Held.Bundles, c.Held.Exact = l.log.inHand, true
+	if c.Held.First = min(max(c.Held.First, c.At), c.Held.Last); c.Held.Messages == 0 { // the first may be delivered
+		c.Held.First, c.Held.Last = 0, 0
+	}
 	for _, q := range l.rings.Slots() {
 		t := *l.known.counts[q]
 		if s := l.slots[q]; s != nil {
