@@ -40,10 +40,14 @@ type Program struct {
 // exitStatuses ends every help.
 var exitStatuses = fmt.Sprintf("\nExit status: %d done, %d failed, %d used wrongly, %d interrupted.\n", OK, Failed, Usage, Interrupted)
 
-// Main calls run with a context that SIGINT or SIGTERM ends, and exits with its status. A second
-// Ctrl-C ends the process at once.
+// Main calls run with a context that SIGINT, SIGTERM or SIGHUP ends, and exits with its status. A
+// second Ctrl-C ends the process at once. A hang-up that nohup ignores stays ignored.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, err io.Writer) int) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
