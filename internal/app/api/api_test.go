@@ -23,6 +23,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/delayertest"
+	"github.com/delayer-go/delayer/internal/app/certificate"
 )
 
 // A rig is an API on a Delayer in memory.
@@ -506,7 +507,7 @@ func TestConfig(t *testing.T) {
 	cfg := Config{Tokens: filepath.Join(t.TempDir(), "none")}
 	_, err := cfg.Open()
 	require.ErrorContains(t, err, "serve.http.tokens")
-	cfg = Config{TLS: TLS{"none", "none"}}
+	cfg = Config{TLS: certificate.Files{CertFile: "none", KeyFile: "none"}}
 	_, err = cfg.Open()
 	require.ErrorContains(t, err, "serve.http.tls")
 }

@@ -1,14 +1,13 @@
 package api
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
 	"reflect"
-	"sync/atomic"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/app/certificate"
 	"github.com/delayer-go/delayer/internal/app/tokens"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
@@ -23,7 +22,7 @@ type Config struct {
 	// Page says that there is a page for browsers at /. Without Tokens it only shows.
 	Page bool `yaml:"page"`
 	// TLS has the files of the certificate. Without them there is no encryption.
-	TLS TLS `yaml:"tls"`
+	TLS certificate.Files `yaml:"tls"`
 	// MaxBody is how many bytes the body of a request has at most. Default: 1 MiB.
 	MaxBody int `yaml:"max_body"`
 	// MaxConnections is how many connections are open at a time, each with one request. Others wait
@@ -34,12 +33,6 @@ type Config struct {
 
 	bodyWithin time.Duration // how long the body of a request may take to come
 	rereads    time.Duration // how often files are read again
-}
-
-// TLS names files in PEM. They are read again when they change.
-type TLS struct {
-	CertFile string `yaml:"cert_file"`
-	KeyFile  string `yaml:"key_file"`
 }
 
 // DefaultConfig is a configuration without an address.
@@ -72,7 +65,7 @@ func (c Config) Check() error {
 		return engine.ConfigError("serve.http.listen", err, "write a host and a port, such as 127.0.0.1:8080")
 	case c.Tokens == "" && !loopback(host):
 		return fail("tokens", "give a file of tokens, or listen at 127.0.0.1", "there is none, and everybody who reaches %s could publish", c.Listen)
-	case (c.TLS.CertFile == "") != (c.TLS.KeyFile == ""):
+	case c.TLS.Half():
 		return fail("tls", "give both or none", "one of cert_file and key_file is missing")
 	case c.MaxBody <= 0 || c.MaxBody > mostBody:
 		return fail("max_body", "leave it out for 1048576", "%d is not between 1 and %d", c.MaxBody, mostBody)
@@ -95,8 +88,8 @@ func loopback(host string) bool {
 
 // Files are what a Config names. They are read before anything is served, and then again and again.
 type Files struct {
-	Tokens      *tokens.File // nil: everybody may do all
-	certificate *certificate // nil: no TLS
+	Tokens      *tokens.File             // nil: everybody may do all
+	certificate *certificate.Certificate // nil: no TLS
 }
 
 // Open reads the files. Errors are ErrConfig.
@@ -106,28 +99,6 @@ func (c Config) Open() (f Files, err error) {
 			return f, err
 		}
 	}
-	if c.TLS.CertFile != "" {
-		f.certificate = &certificate{files: c.TLS}
-		err = f.certificate.read()
-	}
+	f.certificate, err = certificate.Open("serve.http.tls", c.TLS)
 	return f, err
-}
-
-type certificate struct {
-	files   TLS
-	current atomic.Pointer[tls.Certificate]
-}
-
-// read reads it again. After an error the one from before stays.
-func (c *certificate) read() error {
-	pair, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
-	if err != nil {
-		return engine.ConfigError("serve.http.tls", err, "give a certificate and its key in PEM")
-	}
-	c.current.Store(&pair)
-	return nil
-}
-
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return c.current.Load(), nil
 }

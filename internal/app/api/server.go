@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,7 +43,7 @@ func (a *API) Serve(ctx context.Context) error {
 	server.Protocols = new(http.Protocols) // HTTP/2 has many requests on a connection
 	server.Protocols.SetHTTP1(true)
 	if a.files.certificate != nil {
-		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: a.files.certificate.get}
+		server.TLSConfig = a.files.certificate.Config()
 	}
 	a.Log.Info("the HTTP API is served", "http", listener.Addr().String(), "tls", a.files.certificate != nil)
 	host, _, _ := net.SplitHostPort(a.cfg.Listen)
@@ -89,7 +88,7 @@ func (a *API) watch(ctx context.Context) {
 			failed = append(failed, a.files.Tokens.Read())
 		}
 		if a.files.certificate != nil {
-			failed = append(failed, a.files.certificate.read())
+			failed = append(failed, a.files.certificate.Read())
 		}
 		if err := errors.Join(failed...); err != nil {
 			warnings.Warn(a.Log, "a file cannot be read again; what it said before is valid", "error", err)

@@ -31,6 +31,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/delayertest"
+	"github.com/delayer-go/delayer/internal/app/certificate"
 )
 
 // A logbook keeps what is logged, and tells who waits for a line.
@@ -116,7 +117,7 @@ func TestServe_Files(t *testing.T) {
 	first := newCertificate(t, path("cert"), path("key"))
 	d := delayertest.New(delayertest.Config{})
 	s := serveAPI(t, func(c *Config) {
-		c.Tokens, c.rereads, c.TLS = path("tokens"), 10*time.Millisecond, TLS{path("cert"), path("key")}
+		c.Tokens, c.rereads, c.TLS = path("tokens"), 10*time.Millisecond, certificate.Files{CertFile: path("cert"), KeyFile: path("key")}
 	}, d)
 	client := func(trusted *x509.Certificate) *http.Client {
 		pool := x509.NewCertPool()
