@@ -23,6 +23,7 @@ import (
 type runningService struct {
 	address string
 	http    <-chan string // the address of its HTTP API, once that is served
+	amqp    <-chan string // and of its proxy
 	logged  func() string
 	stop    func() (status int)
 }
@@ -37,7 +38,7 @@ func serve(t testing.TB, args ...string) runningService {
 		ended <- run(ctx, append(args, "--listen", "127.0.0.1:0", "--log", "json"), strings.NewReader(""), io.Discard, log)
 		_ = log.Close()
 	}()
-	addresses, apis := make(chan string, 1), make(chan string, 1)
+	addresses, apis, proxies := make(chan string, 1), make(chan string, 1), make(chan string, 1)
 	var mu sync.Mutex
 	var all strings.Builder
 	go func() {
@@ -45,7 +46,7 @@ func serve(t testing.TB, args ...string) runningService {
 			mu.Lock()
 			all.WriteString(lines.Text() + "\n")
 			mu.Unlock()
-			var line struct{ Msg, Address, HTTP string }
+			var line struct{ Msg, Address, HTTP, AMQP string }
 			if !assert.NoError(t, json.Unmarshal(lines.Bytes(), &line), lines.Text()) {
 				continue
 			}
@@ -55,9 +56,12 @@ func serve(t testing.TB, args ...string) runningService {
 			if line.HTTP != "" {
 				apis <- line.HTTP
 			}
+			if line.AMQP != "" {
+				proxies <- line.AMQP
+			}
 		}
 	}()
-	s := runningService{http: apis, stop: sync.OnceValue(func() int { cancel(); return <-ended }), logged: func() string {
+	s := runningService{http: apis, amqp: proxies, stop: sync.OnceValue(func() int { cancel(); return <-ended }), logged: func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return all.String()

@@ -74,7 +74,7 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 	}
 	delay, err := read(d.Headers, now)
 	if err == nil {
-		l.to, err = r.destination(d.Headers)
+		l.to, err = r.destination(d)
 	}
 	if err != nil {
 		return r.refuse(l, now, err)
@@ -97,11 +97,16 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 }
 
 // destination is the exchange that a message goes to.
-func (r *rules) destination(headers amqp091.Table) (string, error) {
+func (r *rules) destination(d *amqp091.Delivery) (string, error) {
 	if r.spec.To != "" {
 		return r.spec.To, nil
 	}
-	name, ok := headers[ExchangeHeader].(string)
+	name, ok := d.Headers[ExchangeHeader].(string)
+	if r.spec.proxied {
+		if name, ok = behind(r.prefix, d.Exchange, name); !ok {
+			return "", fmt.Errorf("it came through %.120q, which is no entry of the proxy's", d.Exchange)
+		}
+	}
 	switch {
 	case !ok || name == "":
 		return "", fmt.Errorf("header %s does not name an exchange", ExchangeHeader)
@@ -121,7 +126,7 @@ const mostHops = 8
 // the destination to the entry. What a publisher publishes here has passed nothing yet. What comes
 // through a binding was published to another exchange.
 func (r *rules) hop(l letter, now time.Time) letter {
-	if l.from != r.Queue || l.Exchange == r.spec.Name {
+	if l.from != r.Queue || l.Exchange == r.spec.Name || r.spec.proxied { // which takes nothing from elsewhere
 		return l
 	}
 	passed, _ := xdelay.Integer(l.Headers[message.Hops])
@@ -205,6 +210,9 @@ func ParkedAgain(headers amqp091.Table) string {
 // published: the broker has checked the user-id that it has now.
 func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery, due bool) {
 	if r.died(&d, "expired") {
+		if r.spec.proxied && d.Exchange != named(r.prefix, "expired", r.spec.Name) { // forged, to reach another exchange
+			return d, false
+		}
 		return unexpired(d), false
 	}
 	state, ok := d.Headers[stateHeader].(amqp091.Table)
@@ -217,6 +225,8 @@ func (r *rules) restore(d amqp091.Delivery, now time.Time) (was amqp091.Delivery
 	d.UserId = ""
 	if ours {
 		d.UserId = known.Original.UserID
+	} else if r.spec.proxied { // it is not known to which exchange it was published
+		d.Exchange = ""
 	}
 	d.Headers = maps.Clone(d.Headers)
 	if d.Headers == nil {

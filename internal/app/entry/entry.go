@@ -107,6 +107,10 @@ func (r *Runner) open(ctx context.Context) error {
 				return engine.ConfigError("serve.exchanges", cause, "name the exchange that consumers bind to")
 			}
 		}
+		if s.proxied && r.control.Conn().User() == "" {
+			cause := errors.New("the url names no user, and what serve.amqp has published is recognized by it")
+			return engine.ConfigError("url", cause, "write the name that the certificate has: amqps://delayer@host/")
+		}
 		if err := r.declare(ctx, s); err != nil {
 			return err
 		}

@@ -25,6 +25,8 @@ type Spec struct {
 	// Allow lists exchanges, instead of To: a header of each message, [ExchangeHeader], names one.
 	// In a name of the list * stands for any text.
 	Allow []string `yaml:"allow"`
+
+	proxied bool // see [Proxied]
 }
 
 var types = []string{amqp091.ExchangeDirect, amqp091.ExchangeTopic, amqp091.ExchangeFanout, amqp091.ExchangeHeaders}
@@ -179,6 +181,9 @@ func (s Spec) Front(prefix string) topology.Plan {
 		return topology.Plan{Exchanges: []topology.Exchange{x}}
 	case amqp091.ExchangeTopic:
 		lead.Key = "#"
+	}
+	if s.proxied { // publishers are not told what is dropped here: it is kept
+		x.Alternate = unroutable(prefix)
 	}
 	return topology.Plan{Exchanges: []topology.Exchange{x}, Bindings: []topology.Binding{lead}}
 }

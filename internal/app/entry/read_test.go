@@ -56,10 +56,10 @@ func TestDestinations(t *testing.T) {
 		"billing.in": true, "billing.": true, "billing": false, "exact": true, "exactly": false, "": false, "any": false, "xbilling.in": false,
 		"billing.a\nb": true, "payments": true, "p.delivery": false,
 	} {
-		_, err := r.destination(amqp091.Table{ExchangeHeader: name})
+		_, err := r.destination(&amqp091.Delivery{Headers: amqp091.Table{ExchangeHeader: name}})
 		assert.Equal(t, want, err == nil, "%q", name)
 	}
-	_, err := r.destination(amqp091.Table{ExchangeHeader: 5})
+	_, err := r.destination(&amqp091.Delivery{Headers: amqp091.Table{ExchangeHeader: 5}})
 	require.Error(t, err)
 }
 

@@ -237,7 +237,7 @@ const (
 // messages would go in a circle. The broker knows such an entry by its queue. known is false if the
 // broker does not answer.
 func (f *forwarder) unlessEntry(ctx context.Context, l *letter, sound map[string]time.Time) (known bool) {
-	if f.spec.To != "" || l.action == park || len(l.to) > mostName || time.Since(sound[l.to]) < soundFor {
+	if f.spec.To != "" || f.spec.proxied || l.action == park || len(l.to) > mostName || time.Since(sound[l.to]) < soundFor {
 		return true
 	}
 	is, err := f.isEntry(ctx, l.to)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +25,9 @@ import (
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/page"
+	"github.com/delayer-go/delayer/internal/app/proxy"
 	"github.com/delayer-go/delayer/internal/app/service"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -47,12 +51,14 @@ type config struct {
 	Recurring []recurringMessage `yaml:"recurring"`
 	// HTTP is the HTTP API, if it has an address to listen at.
 	HTTP api.Config `yaml:"http"`
+	// AMQP is the proxy, if it has an address to listen at.
+	AMQP proxy.Config `yaml:"amqp"`
 }
 
-// nothing reports whether there is neither an exchange, nor a recurring message, nor an API to
-// serve.
+// nothing reports whether there is neither an exchange, nor a recurring message, nor an API or proxy
+// to serve.
 func (c config) nothing() bool {
-	return len(c.Exchanges) == 0 && len(c.Recurring) == 0 && c.HTTP.Listen == ""
+	return len(c.Exchanges) == 0 && len(c.Recurring) == 0 && c.HTTP.Listen == "" && c.AMQP.Listen == ""
 }
 
 var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
@@ -136,6 +142,9 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	for _, x := range plan.AllExchanges() {
 		passes.Reserved = append(passes.Reserved, x.Name)
 	}
+	if serves.AMQP.Listen != "" {
+		passes.Entries = append(slices.Clone(serves.Exchanges), entry.Proxied(settings.Prefix))
+	}
 	runner, err := entry.Open(ctx, passes)
 	if err != nil {
 		return err
@@ -145,7 +154,13 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	var passing sync.WaitGroup
 	defer passing.Wait()
 	defer stop()
-	for _, spec := range serves.Exchanges {
+	var between *proxy.Proxy
+	if serves.AMQP.Listen != "" {
+		if between, err = openProxy(ctx, serves.AMQP, settings, runner, running); err != nil {
+			return err
+		}
+	}
+	for _, spec := range passes.Entries {
 		times.WithLabelValues(spec.Name, "dropped") // Prometheus sees no increase of what appears with 1
 		log.Info("an exchange is served", "exchange", spec.Name, "to", spec.To, "allow", spec.Allow)
 	}
@@ -171,6 +186,9 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 		passing.Go(func() { scheduler.Run(ctx) })
 	}
 	passing.Go(func() { runner.Run(ctx) })
+	if between != nil {
+		passing.Go(func() { between.Serve(ctx) })
+	}
 	if serves.HTTP.Listen == "" {
 		passing.Wait()
 		return nil
@@ -186,6 +204,25 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 		parts.Page = page.New(shown)
 	}
 	return api.New(serves.HTTP, files, parts).Serve(ctx)
+}
+
+// openProxy listens for AMQP clients.
+func openProxy(ctx context.Context, cfg proxy.Config, settings engine.Settings, runner *entry.Runner, running *service.Service) (*proxy.Proxy, error) {
+	vhost, err := broker.Vhost(settings.URL)
+	if err != nil {
+		return nil, err
+	}
+	counts, connected, counted := service.NewProxyMetrics(proxy.Declared, proxy.Diverted, proxy.Passed)
+	p, err := proxy.Open(ctx, cfg, proxy.Parts{
+		Dial: func(ctx context.Context, certificate bool) (net.Conn, error) {
+			return broker.DialSocket(ctx, settings.BrokerOptions("proxy"), certificate)
+		},
+		Fronts: runner.Fronts(), Vhost: vhost, Connected: connected, Counted: counted, Log: running.Log,
+	})
+	if err == nil {
+		running.Register(func() prometheus.Collector { return counts })
+	}
+	return p, err
 }
 
 // lookEvery is how often the bindings of what is served are looked at.
@@ -211,7 +248,7 @@ func watch(ctx context.Context, log *slog.Logger, api *management.Client, vhost,
 
 func parseConfig(text []byte) (config, error) {
 	const usual, most = 500, 1<<16 - 1
-	cfg := config{Prefetch: usual, HTTP: api.DefaultConfig()}
+	cfg := config{Prefetch: usual, HTTP: api.DefaultConfig(), AMQP: proxy.DefaultConfig()}
 	if err := strict.Section(text, "serve", &cfg); err != nil {
 		return cfg, err
 	}
@@ -220,6 +257,9 @@ func parseConfig(text []byte) (config, error) {
 	}
 	if err := entry.Check(cfg.Exchanges); err != nil {
 		return cfg, engine.ConfigError("serve.exchanges", err, "")
+	}
+	if err := cfg.AMQP.Check(); err != nil {
+		return cfg, err
 	}
 	return cfg, cfg.HTTP.Check()
 }

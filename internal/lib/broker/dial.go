@@ -142,9 +142,8 @@ func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s ne
 // be between the two. cfg is not changed; nil takes what the parameters of the address say.
 func secure(socket net.Conn, to amqp091.URI, cfg *tls.Config) (net.Conn, error) {
 	if cfg = cfg.Clone(); cfg == nil {
-		files := delayer.TLSFiles{CAFile: to.CACertFile, CertFile: to.CertFile, KeyFile: to.KeyFile, ServerName: to.ServerName}
 		var err error
-		if cfg, err = ReadTLS(files); err != nil {
+		if cfg, err = tlsOf(to); err != nil {
 			return nil, err
 		}
 	}
@@ -153,6 +152,11 @@ func secure(socket net.Conn, to amqp091.URI, cfg *tls.Config) (net.Conn, error) 
 	}
 	client := tls.Client(socket, cfg)
 	return client, client.Handshake()
+}
+
+// tlsOf is what the parameters of an address say.
+func tlsOf(to amqp091.URI) (*tls.Config, error) {
+	return ReadTLS(delayer.TLSFiles{CAFile: to.CACertFile, CertFile: to.CertFile, KeyFile: to.KeyFile, ServerName: to.ServerName})
 }
 
 // ReadTLS reads files. In the URL's parameters they are cacertfile, certfile and keyfile.
@@ -183,4 +187,47 @@ func ReadTLS(f delayer.TLSFiles) (*tls.Config, error) {
 		out.Certificates = []tls.Certificate{pair}
 	}
 	return out, nil
+}
+
+// DialSocket connects to the first address that answers, up to TLS: what speaks AMQP there logs in
+// by itself. Without certificate it does not show that of the options, by which a broker may know
+// their user.
+func DialSocket(ctx context.Context, opts Options, certificate bool) (net.Conn, error) {
+	all, err := parseURLs(opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	var failed []error
+	for i, to := range all {
+		s, err := dialSocket(ctx, to, opts, certificate, attemptDeadline(ctx, len(all)-i))
+		if err == nil {
+			return s, nil
+		}
+		failed = append(failed, fmt.Errorf("%v: %w", to, plain(err)))
+	}
+	return nil, errors.Join(failed...)
+}
+
+func dialSocket(ctx context.Context, to address, opts Options, certificate bool, deadline time.Time) (net.Conn, error) {
+	socket, err := (&net.Dialer{Deadline: deadline}).DialContext(ctx, "tcp", net.JoinHostPort(to.uri.Host, strconv.Itoa(to.uri.Port)))
+	if err != nil || to.uri.Scheme != encrypted {
+		return socket, err
+	}
+	cfg := opts.TLS
+	if cfg == nil {
+		cfg, err = tlsOf(to.uri)
+	}
+	if err == nil {
+		if cfg = cfg.Clone(); !certificate {
+			cfg.Certificates, cfg.GetClientCertificate = nil, nil
+		}
+		if err = socket.SetDeadline(deadline); err == nil {
+			var s net.Conn
+			if s, err = secure(socket, to.uri, cfg); err == nil {
+				return s, s.SetDeadline(time.Time{})
+			}
+		}
+	}
+	_ = socket.Close()
+	return nil, err
 }
