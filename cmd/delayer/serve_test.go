@@ -223,7 +223,7 @@ func TestServe_Deaths(t *testing.T) {
 func TestServe_Configuration(t *testing.T) {
 	for text, want := range map[string]string{
 		"serve: 5":                                                 "open serve: invalid configuration: line 2 is not a mapping",
-		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, recurring, http)",
+		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, recurring, http, amqp)",
 		"serve: {prefetch: 0}":                                     "0 is not between 1 and 65535",
 		"serve: {exchanges: []}":                                   "there is nothing to serve",
 		"serve: {exchanges: [{name: a}]}":                          "write to: the exchange that consumers bind to; or allow",
