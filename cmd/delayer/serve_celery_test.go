@@ -50,11 +50,11 @@ func TestServe_Celery(t *testing.T) {
 	}
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
 	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
-		"serve: {exchanges: [{name: orders, to: orders.delivery}]}\n", url, prefix))
+		"serve: {exchanges: [{name: later, to: orders}]}\n", url, prefix))
 	s := serve(t, "serve", "--config", config)
 	controller := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s.c\nbackend: controller\n"+
-		"controller: {wheel: rounds, levels: 5}\nserve: {exchanges: [{name: bills, to: orders.delivery}]}\n", url, prefix)))
-	for _, exchange := range []string{"orders.delivery", "orders", "bills"} {
+		"controller: {wheel: rounds, levels: 5}\nserve: {exchanges: [{name: bills, to: orders}]}\n", url, prefix)))
+	for _, exchange := range []string{"orders", "later", "bills"} {
 		declared(t, url, exchange)
 	}
 	modules := t.TempDir()
@@ -62,7 +62,7 @@ func TestServe_Celery(t *testing.T) {
 
 	program := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, python, args...)
-		cmd.Dir, cmd.Env = "../../examples/clients/celery", append(environment(t, url, ""), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+modules+":.")
+		cmd.Dir, cmd.Env = "../../examples/clients/celery", append(environment(t, url, ""), "PYTHONPATH="+modules+":.")
 		return cmd
 	}
 	worker := program("-m", "celery", "--app", "tasks", "worker", "--include", "plain", "--pool", "solo", "--loglevel", "info", "--without-gossip", "--without-mingle")
@@ -117,17 +117,17 @@ func TestServe_Celery(t *testing.T) {
 
 	said, err = program("-c", `
 from plain import plain
-for exchange in "orders", "bills":
+for exchange in "later", "bills":
     plain.apply_async([exchange], exchange=exchange, routing_key="tasks", headers={"x-delay": 1000})
 `).CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	until("bills again")
 	require.Eventually(t, func() bool {
-		status, stdout, stderr := command(ctx, t, "messages", "retry", "--config", config, "--to", "orders.delivery")
+		status, stdout, stderr := command(ctx, t, "messages", "retry", "--config", config, "--to", "orders")
 		require.Equal(t, exitOK, status, stdout+stderr)
 		return strings.Contains(stdout, "1 sent")
 	}, time.Minute, 100*time.Millisecond)
-	until("orders again")
+	until("later again")
 	require.Equal(t, exitOK, s.stop())
 	require.Equal(t, exitOK, controller.stop())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/docs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -30,6 +33,7 @@ type client struct {
 const (
 	debian = "/usr/share/java/"
 	jvm    = "java -cp " + debian + "amqp-client.jar:" + debian + "slf4j-api.jar"
+	nest   = "node --require ./typescript.js"
 )
 
 var (
@@ -38,13 +42,62 @@ var (
 		{"delayed_pika.py", "hello.pika", "Python with pika", pythons, "RUN -c 'import pika'"},
 		{"delayed_kombu.py", "hello.kombu", "Python with kombu", pythons, "RUN -c 'import kombu'"},
 		{"delayed.php", "hello.php", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`},
+		{"symfony/delayed.php", "hello.symfony", "PHP with Symfony Messenger and amqp", []string{"php"}, `RUN -r 'require "Symfony/Component/Messenger/Bridge/Amqp/autoload.php"; new AMQPConnection();'`},
+		{"laravel/delayed.php", "hello.laravel", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`},
 		{"delayed.rb", "hello.ruby", "Ruby with bunny", []string{"ruby"}, "RUN -e 'require \"bunny\"'"},
-		{"delayed.js", "hello.js", "Node.js with amqplib", []string{"node"}, "RUN -e 'require(\"amqplib\")'"},
+		{"delayed.js", "hello.js", "Node.js with amqp-connection-manager", []string{"node"}, "RUN -e 'require(\"amqp-connection-manager\")'"},
+		{"delayed_rascal.js", "hello.rascal", "Node.js with rascal", []string{"node"}, "RUN -e 'require(\"rascal\")'"},
+		{"nestjs.ts", "hello.nestjs", "Node.js with NestJS", []string{nest}, "RUN -e 'require(\"@golevelup/nestjs-rabbitmq\")'"},
 		{"Delayed.java", "hello.java", "JDK with Debian's RabbitMQ client", []string{jvm}, "test -f " + debian + "amqp-client.jar && RUN --list-modules | grep -q jdk.compiler"},
 		{"delayed_http.sh", "hello.http", "curl or no amqp-tools", []string{"sh"}, "command -v curl && command -v amqp-consume"},
 		{"delayed.sh", "hello.c", "amqp-tools", []string{"sh"}, "command -v amqp-publish amqp-consume"},
 	}
 )
+
+// typescript lets Node.js run what is written in TypeScript, as tools around NestJS do.
+const typescript = `
+const { readFileSync } = require("fs"), { transpileModule } = require("typescript");
+require.extensions[".ts"] = (module, file) => module._compile(transpileModule(readFileSync(file, "utf8"), {
+  compilerOptions: { module: "commonjs", target: "es2022", experimentalDecorators: true, emitDecoratorMetadata: true },
+}).outputText, file);`
+
+// laravel stands for Laravel and its driver for RabbitMQ, which no package has: it has what
+// DelayedQueue.php uses, as of May 2026, and a queue that is bound to orders.
+const laravel = `<?php
+namespace VladimirYuldashev\LaravelQueueRabbitMQ\Queue {
+    require 'PhpAmqpLib/autoload.php';
+    use PhpAmqpLib\Message\AMQPMessage;
+    use PhpAmqpLib\Wire\AMQPTable;
+    class RabbitMQQueue {
+        public function __construct(public $channel) {}
+        protected function secondsUntil($delay) { return $delay; }
+        protected function publishProperties($queue, array $options = []): array { return [$queue, 'orders', 'topic', $options['attempts']]; }
+        protected function declareDestination(string $key, ?string $exchange = null, string $type = 'direct'): void {}
+        protected function createMessage($payload, int $attempts = 0): array {
+            $message = new AMQPMessage($payload, ['content_type' => 'application/json', 'delivery_mode' => 2]);
+            $message->set('application_headers', new AMQPTable(['laravel' => ['attempts' => $attempts]]));
+            return [$message, 'id'];
+        }
+        protected function publishBasic($message, $exchange = '', $key = '', $mandatory = false): void {
+            $this->channel->basic_publish($message, $exchange, $key, $mandatory);
+        }
+    }
+}
+namespace {
+    require __DIR__.'/DelayedQueue.php';
+    $url = parse_url(getenv('AMQP_URL'));
+    $connection = new PhpAmqpLib\Connection\AMQPStreamConnection($url['host'], $url['port'], $url['user'], $url['pass'], urldecode(substr($url['path'], 1)));
+    $queue = new App\Queue\DelayedQueue($connection->channel());
+    [$name] = $queue->channel->queue_declare('', false, false, true);
+    $queue->channel->queue_bind($name, 'orders', 'hello.laravel');
+    $published = microtime(true);
+    $queue->laterRaw(2, 'Hello from Laravel', 'hello.laravel', 3);
+    $queue->channel->basic_consume($name, '', false, true, false, false, function ($message) use ($published) {
+        $attempts = $message->get('application_headers')->getNativeData()['laravel']['attempts'];
+        if ($attempts === 3) printf("%s, after %.3f s\n", $message->body, microtime(true) - $published);
+    });
+    $queue->channel->wait();
+}`
 
 // environment is what clients run with: packages of npm are where scripts/install-clients.sh puts
 // them.
@@ -52,19 +105,20 @@ func environment(t *testing.T, url, api string) []string {
 	t.Helper()
 	modules, err := filepath.Abs("../../bin/clients/node_modules")
 	require.NoError(t, err)
-	return append(os.Environ(), "AMQP_URL="+url, "DELAYER_HTTP=http://"+api, "NODE_PATH="+modules+":"+os.Getenv("NODE_PATH"))
+	return append(os.Environ(), "AMQP_URL="+url, "DELAYER_HTTP=http://"+api, "PYTHONDONTWRITEBYTECODE=1",
+		"NODE_PATH="+modules+":"+os.Getenv("NODE_PATH"))
 }
 
-// command is a client that can run here; otherwise the test is skipped.
-func (c client) command(ctx context.Context, t *testing.T, url, api string) *exec.Cmd {
+// command is a client of this folder that can run here; otherwise the test is skipped.
+func (c client) command(ctx context.Context, t *testing.T, folder, url, api string) *exec.Cmd {
 	t.Helper()
 	env := environment(t, url, api)
 	for _, by := range c.runs {
 		probe := exec.CommandContext(ctx, "sh", "-c", strings.ReplaceAll(c.probe, "RUN", by))
-		probe.Env = env
+		probe.Dir, probe.Env = folder, env
 		if probe.Run() == nil {
-			cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+by+" ../../examples/clients/"+c.file)
-			cmd.Env, cmd.WaitDelay = env, time.Second
+			cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+by+" "+c.file)
+			cmd.Dir, cmd.Env, cmd.WaitDelay = folder, env, time.Second
 			return cmd
 		}
 	}
@@ -73,45 +127,107 @@ func (c client) command(ctx context.Context, t *testing.T, url, api string) *exe
 }
 
 // printed is what a client says at the end.
-var printed = regexp.MustCompile(`(?s)^Hello from (\w+), after ([0-9.]+ m?s)\n$`)
+var printed = regexp.MustCompile(`^Hello from (\w+), after ([0-9.]+ m?s)$`)
 
-// TestServe_Clients: programs in other languages publish with a header, and get their message when
+// run waits until a client has printed that its message is there, and ends it.
+func (c client) run(t *testing.T, folder, url, api string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd, ch := c.command(ctx, t, folder, url, api), channel(t, url)
+	in := consume(t, ch, c.key)
+	require.NoError(t, ch.QueueBind(c.key, c.key, "orders", false, nil))
+
+	var errs strings.Builder
+	cmd.Stderr, cmd.Cancel = &errs, func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var says []string
+	for lines := bufio.NewScanner(stdout); says == nil && lines.Scan(); {
+		says = printed.FindStringSubmatch(lines.Text())
+	}
+	if c.key == "hello.nestjs" {
+		cancel() // a server, which ends when it is told to
+	}
+	err = cmd.Wait()
+	require.NotNil(t, says, "%v: %s", err, &errs)
+	if c.key != "hello.nestjs" {
+		require.NoError(t, err, "%s", &errs)
+	}
+	took, err := time.ParseDuration(strings.ReplaceAll(says[2], " ", ""))
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, took, 2*time.Second, "early")
+
+	d := rabbittest.Next(t, in)
+	assert.Contains(t, string(d.Body), "Hello from "+says[1])
+	assert.Equal(t, c.key, d.RoutingKey)
+	assert.EqualValues(t, 2, d.DeliveryMode)
+	assert.NotContains(t, d.Headers, "x-delay")
+	assert.Contains(t, d.Headers, delayer.Header)
+}
+
+// forEntry is a copy of the clients in which the lines are changed that docs/languages.md says are to
+// be changed for an entry.
+func forEntry(t *testing.T, folder string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/languages.md")
+	require.NoError(t, err)
+	var program string // the last one that the page shows
+	changed := map[string]bool{}
+	for _, b := range docs.Blocks(string(page)) {
+		if b.Lang != "diff" {
+			program = b.Text
+			continue
+		}
+		for _, c := range clients {
+			file := filepath.Join(folder, c.file)
+			if text, err := os.ReadFile(file); err == nil && string(text) == program {
+				require.NoError(t, os.WriteFile(file, []byte(patched(t, program, b.Text)), 0o600))
+				changed[c.file] = true
+			}
+		}
+	}
+	require.Len(t, changed, len(clients)-3, "all but those that are for an entry as they are")
+	return folder
+}
+
+// patched is text with lines that begin with - replaced by those with + behind them.
+func patched(t *testing.T, text, diff string) string {
+	t.Helper()
+	for _, change := range regexp.MustCompile(`(?m)((?:^-.*\n)*)((?:^\+.*\n)+)`).FindAllStringSubmatch(diff, -1) {
+		unmarked := regexp.MustCompile(`(?m)^[-+]`)
+		was, is := unmarked.ReplaceAllString(change[1], ""), unmarked.ReplaceAllString(change[2], "")
+		require.Equal(t, 1, strings.Count(text, was), was)
+		text = strings.Replace(text, was, is, 1)
+	}
+	return text
+}
+
+// copied is a copy of examples/clients in which the clients can run.
+func copied(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "clients")
+	require.NoError(t, os.CopyFS(folder, os.DirFS("../../examples/clients")))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "typescript.js"), []byte(typescript), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "laravel", "delayed.php"), []byte(laravel), 0o600))
+	return folder
+}
+
+// TestServe_Clients: programs in other languages, with the lines for an entry, get their message when
 // it is due.
 func TestServe_Clients(t *testing.T) {
 	t.Parallel()
 	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
-		"serve: {http: {listen: 127.0.0.1:0}, exchanges: [{name: orders, to: orders.delivery}]}\n", url, prefix)))
+		"serve: {http: {listen: 127.0.0.1:0}, exchanges: [{name: later, to: orders}]}\n", url, prefix)))
 	api := rabbittest.Next(t, s.http)
-	declared(t, url, "orders.delivery")
-
+	declared(t, url, "orders")
+	folder := forEntry(t, copied(t))
 	t.Run("each", func(t *testing.T) {
 		for _, c := range clients {
 			t.Run(c.file, func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				cmd, ch := c.command(ctx, t, url, api), channel(t, url)
-				in := consume(t, ch, c.key)
-				require.NoError(t, ch.QueueBind(c.key, c.key, "orders.delivery", false, nil))
-
-				var errs strings.Builder
-				cmd.Stderr = &errs
-				out, err := cmd.Output()
-				require.NoError(t, err, "%s%s", out, &errs)
-				says := printed.FindSubmatch(out)
-				require.NotNil(t, says, "%q", out)
-				took, err := time.ParseDuration(strings.ReplaceAll(string(says[2]), " ", ""))
-				require.NoError(t, err)
-				assert.GreaterOrEqual(t, took, 2*time.Second, "early")
-
-				d := rabbittest.Next(t, in)
-				assert.Equal(t, "Hello from "+string(says[1]), string(d.Body))
-				assert.Equal(t, c.key, d.RoutingKey)
-				assert.Equal(t, "text/plain", d.ContentType)
-				assert.EqualValues(t, 2, d.DeliveryMode)
-				assert.NotContains(t, d.Headers, "x-delay")
-				assert.Contains(t, d.Headers, delayer.Header)
+				c.run(t, folder, url, api)
 			})
 		}
 	})

@@ -12,8 +12,9 @@ public class Delayed {
         factory.setUri(System.getenv().getOrDefault("AMQP_URL", "amqp://guest:guest@localhost:5672"));
         try (Connection connection = factory.newConnection();
                 Channel channel = connection.createChannel()) {
+            channel.exchangeDeclare("orders", "x-delayed-message", true, false, Map.of("x-delayed-type", "topic"));
             String queue = channel.queueDeclare().getQueue();
-            channel.queueBind(queue, "orders.delivery", "hello.java");
+            channel.queueBind(queue, "orders", "hello.java");
             CompletableFuture<byte[]> arrived = new CompletableFuture<>();
             channel.basicConsume(
                     queue, true, (tag, message) -> arrived.complete(message.getBody()), tag -> {});

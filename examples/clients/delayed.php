@@ -13,8 +13,11 @@ $vhost = urldecode(substr($url['path'] ?? '', 1)) ?: '/';
 $port = $url['port'] ?? 5672;
 $connection = new AMQPStreamConnection($url['host'], $port, $url['user'], $url['pass'], $vhost);
 $channel = $connection->channel();
+$channel->exchange_declare('orders', 'x-delayed-message', false, true, false, false, false, new AMQPTable([
+    'x-delayed-type' => 'topic',
+]));
 [$queue] = $channel->queue_declare('', false, false, true);
-$channel->queue_bind($queue, 'orders.delivery', 'hello.php');
+$channel->queue_bind($queue, 'orders', 'hello.php');
 
 $channel->confirm_select();
 $channel->set_nack_handler(function () {

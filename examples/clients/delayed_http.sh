@@ -3,12 +3,12 @@
 set -eu
 
 url=${AMQP_URL:-amqp://guest:guest@localhost:5672}
-amqp-consume --url="$url" --exchange=orders.delivery --routing-key=hello.http --no-ack --count=1 cat &
+amqp-consume --url="$url" --exchange=orders --routing-key=hello.http --no-ack --count=1 cat &
 
 published=$(date +%s%N)
 curl --fail --silent --show-error --output /dev/null --header "Content-Type: application/json" \
 	"${DELAYER_HTTP:-http://localhost:8080}/v1/messages" --data '{
-	"exchange": "orders.delivery", "key": "hello.http", "delay": "2s",
+	"exchange": "orders", "key": "hello.http", "delay": "2s",
 	"text": "Hello from HTTP", "properties": {"content_type": "text/plain", "delivery_mode": 2}
 }'
 wait

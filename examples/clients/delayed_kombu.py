@@ -6,8 +6,8 @@ import time
 from kombu import Connection, Exchange, Queue
 
 url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost:5672")
-delivery = Exchange("orders.delivery", type="topic")
-queue = Queue("", delivery, routing_key="hello.kombu", exclusive=True)
+orders = Exchange("orders", type="x-delayed-message", arguments={"x-delayed-type": "topic"})
+queue = Queue("", orders, routing_key="hello.kombu", exclusive=True)
 
 
 def received(body, message):

@@ -8,8 +8,11 @@ import pika
 url = os.environ.get("AMQP_URL", "amqp://guest:guest@localhost:5672")
 with pika.BlockingConnection(pika.URLParameters(url)) as connection:
     channel = connection.channel()
+    channel.exchange_declare(
+        "orders", "x-delayed-message", durable=True, arguments={"x-delayed-type": "topic"}
+    )
     queue = channel.queue_declare("", exclusive=True).method.queue
-    channel.queue_bind(queue, "orders.delivery", "hello.pika")
+    channel.queue_bind(queue, "orders", "hello.pika")
 
     channel.confirm_delivery()  # basic_publish returns when the broker has stored the message
     published = time.monotonic()

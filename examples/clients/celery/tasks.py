@@ -10,7 +10,7 @@ from kombu import Exchange, Queue
 
 class Later(Task):
     """A task whose countdown or eta is waited for in the broker, whoever gives it: apply_async,
-    retry, or autoretry_for. It is published to the exchange orders, with the key of its queue."""
+    retry, or autoretry_for. It is published to the exchange later, with the key of its queue."""
 
     def apply_async(self, args=None, kwargs=None, countdown=None, eta=None, **options):
         if eta:
@@ -18,7 +18,7 @@ class Later(Task):
         if countdown and countdown > 0:
             options = self.app.amqp.router.route(options, self.name, args, kwargs, self)
             options.setdefault("routing_key", options["queue"].routing_key)
-            options["exchange"] = "orders"
+            options["exchange"] = "later"
             options["headers"] = {**(options.get("headers") or {}), "x-delay": math.ceil(countdown * 1000)}
         return super().apply_async(args, kwargs, **options)
 
@@ -28,7 +28,7 @@ app = Celery("tasks", broker=url, task_cls=Later)
 app.conf.broker_transport_options = {"confirm_publish": True}
 app.conf.task_default_queue = "tasks"
 app.conf.task_queues = [
-    Queue("tasks", Exchange("orders.delivery", type="topic"), routing_key="tasks")
+    Queue("tasks", Exchange("orders", type="topic"), routing_key="tasks")
 ]
 
 

@@ -28,13 +28,17 @@ func TestDocs_Start(t *testing.T) {
 // TestDocs_Languages: docs/languages.md shows the programs in other languages as they are, and the
 // page beside them names each.
 func TestDocs_Languages(t *testing.T) {
-	files, err := filepath.Glob(root + "examples/clients/*elayed*")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	celery, err := filepath.Glob(root + "examples/clients/celery/*.py")
-	require.NoError(t, err)
-	require.NotEmpty(t, celery)
-	for _, file := range append(files, celery...) {
+	var files []string
+	for _, pattern := range []string{"*.*", "*/*.*"} {
+		found, err := filepath.Glob(root + "examples/clients/" + pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "README.md" {
+			continue
+		}
 		name := strings.TrimPrefix(filepath.ToSlash(file), root+"examples/clients/")
 		source := read(t, "examples/clients/"+name)
 		var shown bool
