@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help test unit simulate test-matrix faults bench bench-go results fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
+.PHONY: help demo test unit simulate test-matrix faults bench bench-go results fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -17,6 +17,11 @@ help: ## list these targets
 	@echo "DELAYER_BROKER=given|docker|node forces one of them; none runs without."
 	@echo "Tests of the outbox need a PostgreSQL: the one at POSTGRES_URL, else a private cluster of the"
 	@echo "server on this machine; where there is none they are skipped."
+
+demo: ## show Delayer at work: a broker, delayer serve, its page, and lines to paste
+	@AMQP_URL= scripts/install-rabbitmq.sh --missing
+	@go build -o bin/ ./cmd/demo ./cmd/delayer
+	@exec bin/demo
 
 test: broker postgresql ## run all tests on a real broker and database, with the race detector
 	@scripts/test.sh $(TESTFLAGS)

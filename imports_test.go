@@ -107,6 +107,7 @@ var places = []place{
 
 	{"cmd/delayer", []string{"backend", "internal/app"}, []string{kong}, "a table of groups of commands"},
 	{"cmd/delayer-bench", []string{"", "backend", "internal/app/cli", "internal/app/entry", "internal/lib/broker", "internal/lib/engine", "internal/lab/bench", "internal/lab/rabbit"}, []string{amqp, kong}, "the command is the outermost layer"},
+	{"cmd/demo", []string{"internal/app", "internal/lab/rabbit", "internal/lib/pace"}, []string{amqp, xsync}, "the command is the outermost layer"},
 	{"cmd/faults", []string{"", "backend", "internal/lab"}, []string{kong}, "the command is the outermost layer"},
 
 	{"examples", []string{"", "backend", "retry", "once", "outbox", "metrics"},
