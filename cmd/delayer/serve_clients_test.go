@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -28,6 +30,7 @@ type client struct {
 	needs string   // what to install
 	runs  []string // commands that may run it: the first for which probe succeeds does
 	probe string   // a line for sh. RUN stands for the command
+	entry bool     // it is for an entry as it is
 }
 
 const (
@@ -39,18 +42,18 @@ const (
 var (
 	pythons = []string{"python3", "/usr/bin/python3"} // a system's packages may be for the second only
 	clients = []client{
-		{"delayed_pika.py", "hello.pika", "Python with pika", pythons, "RUN -c 'import pika'"},
-		{"delayed_kombu.py", "hello.kombu", "Python with kombu", pythons, "RUN -c 'import kombu'"},
-		{"delayed.php", "hello.php", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`},
-		{"symfony/delayed.php", "hello.symfony", "PHP with Symfony Messenger and amqp", []string{"php"}, `RUN -r 'require "Symfony/Component/Messenger/Bridge/Amqp/autoload.php"; new AMQPConnection();'`},
-		{"laravel/delayed.php", "hello.laravel", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`},
-		{"delayed.rb", "hello.ruby", "Ruby with bunny", []string{"ruby"}, "RUN -e 'require \"bunny\"'"},
-		{"delayed.js", "hello.js", "Node.js with amqp-connection-manager", []string{"node"}, "RUN -e 'require(\"amqp-connection-manager\")'"},
-		{"delayed_rascal.js", "hello.rascal", "Node.js with rascal", []string{"node"}, "RUN -e 'require(\"rascal\")'"},
-		{"nestjs.ts", "hello.nestjs", "Node.js with NestJS", []string{nest}, "RUN -e 'require(\"@golevelup/nestjs-rabbitmq\")'"},
-		{"Delayed.java", "hello.java", "JDK with Debian's RabbitMQ client", []string{jvm}, "test -f " + debian + "amqp-client.jar && RUN --list-modules | grep -q jdk.compiler"},
-		{"delayed_http.sh", "hello.http", "curl or no amqp-tools", []string{"sh"}, "command -v curl && command -v amqp-consume"},
-		{"delayed.sh", "hello.c", "amqp-tools", []string{"sh"}, "command -v amqp-publish amqp-consume"},
+		{"delayed_pika.py", "hello.pika", "Python with pika", pythons, "RUN -c 'import pika'", false},
+		{"delayed_kombu.py", "hello.kombu", "Python with kombu", pythons, "RUN -c 'import kombu'", false},
+		{"delayed.php", "hello.php", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`, false},
+		{"symfony/delayed.php", "hello.symfony", "PHP with Symfony Messenger and amqp", []string{"php"}, `RUN -r 'require "Symfony/Component/Messenger/Bridge/Amqp/autoload.php"; new AMQPConnection();'`, false},
+		{"laravel/delayed.php", "hello.laravel", "PHP with php-amqplib", []string{"php"}, `RUN -r 'require "PhpAmqpLib/autoload.php";'`, true},
+		{"delayed.rb", "hello.ruby", "Ruby with bunny", []string{"ruby"}, "RUN -e 'require \"bunny\"'", false},
+		{"delayed.js", "hello.js", "Node.js with amqp-connection-manager", []string{"node"}, "RUN -e 'require(\"amqp-connection-manager\")'", false},
+		{"delayed_rascal.js", "hello.rascal", "Node.js with rascal", []string{"node"}, "RUN -e 'require(\"rascal\")'", false},
+		{"nestjs.ts", "hello.nestjs", "Node.js with NestJS", []string{nest}, "RUN -e 'require(\"@golevelup/nestjs-rabbitmq\")'", false},
+		{"Delayed.java", "hello.java", "JDK with Debian's RabbitMQ client", []string{jvm}, "test -f " + debian + "amqp-client.jar && RUN --list-modules | grep -q jdk.compiler", false},
+		{"delayed_http.sh", "hello.http", "curl or no amqp-tools", []string{"sh"}, "command -v curl && command -v amqp-consume", true},
+		{"delayed.sh", "hello.c", "amqp-tools", []string{"sh"}, "command -v amqp-publish amqp-consume", true},
 	}
 )
 
@@ -166,9 +169,9 @@ func (c client) run(t *testing.T, folder, url, api string) {
 	assert.Contains(t, d.Headers, delayer.Header)
 }
 
-// forEntry is a copy of the clients in which the lines are changed that docs/languages.md says are to
-// be changed for an entry.
-func forEntry(t *testing.T, folder string) string {
+// patch changes the lines of the clients in a folder that docs/languages.md says are to be changed for
+// an entry.
+func patch(t *testing.T, folder string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/languages.md")
 	require.NoError(t, err)
@@ -187,8 +190,9 @@ func forEntry(t *testing.T, folder string) string {
 			}
 		}
 	}
-	require.Len(t, changed, len(clients)-3, "all but those that are for an entry as they are")
-	return folder
+	for _, c := range clients {
+		require.NotEqual(t, c.entry, changed[c.file], c.file)
+	}
 }
 
 // patched is text with lines that begin with - replaced by those with + behind them.
@@ -213,23 +217,48 @@ func copied(t *testing.T) string {
 	return folder
 }
 
-// TestServe_Clients: programs in other languages, with the lines for an entry, get their message when
-// it is due.
+// TestServe_Clients: programs in other languages get their message when it is due: as they are through
+// the proxy, and at an entry with the lines changed that the page says.
 func TestServe_Clients(t *testing.T) {
 	t.Parallel()
-	url, prefix := vhost(t, rabbittest.Broker(t)), rabbittest.Prefix(t)
-	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
-		"serve: {http: {listen: 127.0.0.1:0}, exchanges: [{name: later, to: orders}]}\n", url, prefix)))
-	api := rabbittest.Next(t, s.http)
-	declared(t, url, "orders")
-	folder := forEntry(t, copied(t))
+	b := rabbittest.Broker(t)
 	t.Run("each", func(t *testing.T) {
-		for _, c := range clients {
-			t.Run(c.file, func(t *testing.T) {
+		for way, config := range map[string]string{
+			"proxy": "amqp: {listen: 127.0.0.1:0}",
+			"entry": "http: {listen: 127.0.0.1:0}, exchanges: [{name: later, to: orders}]",
+		} {
+			t.Run(way, func(t *testing.T) {
 				t.Parallel()
-				c.run(t, folder, url, api)
+				url, folder, api := vhost(t, b), copied(t), ""
+				s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
+					"serve: {%s}\n", url, rabbittest.Prefix(t), config)))
+				if way == "proxy" {
+					url = through(t, url, rabbittest.Next(t, s.amqp))
+					require.NoError(t, channel(t, url).ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
+				} else {
+					api = rabbittest.Next(t, s.http)
+					declared(t, url, "orders")
+					patch(t, folder)
+				}
+				for _, c := range clients {
+					if way == "proxy" && c.entry {
+						continue
+					}
+					t.Run(c.file, func(t *testing.T) {
+						t.Parallel()
+						c.run(t, folder, url, api)
+					})
+				}
 			})
 		}
 	})
-	require.Equal(t, exitOK, s.stop())
+}
+
+// through is the address of a broker by a proxy.
+func through(t *testing.T, broker, proxy string) string {
+	t.Helper()
+	at, err := url.Parse(broker)
+	require.NoError(t, err)
+	at.Host = proxy
+	return at.String()
 }
