@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,49 +11,289 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-func TestServe_Proxy(t *testing.T) {
-	t.Parallel()
-	b := rabbittest.Broker(t)
-	url, prefix := vhost(t, b), rabbittest.Prefix(t)
-	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+"serve: {amqp: {listen: 127.0.0.1:0}}\n", url, prefix))
-	s := serve(t, "serve", "--config", config)
-	at, err := amqp091.ParseURI(url)
-	require.NoError(t, err)
-	at.Host, at.Port = "127.0.0.1", s.amqpPort(t)
-	ch := channel(t, at.String())
-	in := consume(t, ch, "queue")
-	require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "direct"}))
-	require.NoError(t, ch.QueueBind("queue", "key", "orders", false, nil))
-	require.NoError(t, ch.Confirm(false))
-	began := time.Now()
-	for _, id := range []string{"later", "now"} {
-		headers := amqp091.Table{"mine": "kept"}
-		if id == "later" {
-			headers["x-delay"] = int32(1500)
-		}
-		confirm, err := ch.PublishWithDeferredConfirm("orders", "key", false, false, amqp091.Publishing{MessageId: id, Headers: headers, Body: make([]byte, 300_000)})
-		require.NoError(t, err)
-		require.True(t, confirm.Wait())
-	}
-	require.Equal(t, "now", rabbittest.Next(t, in).MessageId)
-	d := rabbittest.Next(t, in)
-	require.Equal(t, "later", d.MessageId)
-	assert.GreaterOrEqual(t, time.Since(began), 1500*time.Millisecond)
-	assert.Equal(t, "kept", d.Headers["mine"])
-	assert.NotContains(t, d.Headers, "x-delay")
-	s.eventually(t, `delayer_proxy_total{action="diverted"} 1`)
-	s.eventually(t, `delayer_proxy_total{action="passed"} 1`)
-	s.eventually(t, `delayer_proxy_connections 1`)
-	require.Equal(t, exitOK, s.stop())
+// A proxyRig is a virtual host, and proxies in front of it.
+type proxyRig struct {
+	*testing.T
+	broker      *rabbit.Broker
+	url, config string
+	prefix      string
 }
 
-// amqpPort waits for the proxy.
-func (s runningService) amqpPort(t *testing.T) int {
+func newProxyRig(t *testing.T) proxyRig {
 	t.Helper()
-	at, err := net.ResolveTCPAddr("tcp", rabbittest.Next(t, s.amqp))
+	b := rabbittest.Broker(t)
+	url, prefix := vhost(t, b), rabbittest.Prefix(t)
+	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+`serve:
+  exchanges: [{name: served, to: served.delivery}]
+  amqp: {listen: 127.0.0.1:0}
+`, url, prefix))
+	return proxyRig{t, b, url, config, prefix}
+}
+
+// start starts a proxy, and returns the address for clients.
+func (r proxyRig) start() (runningService, string) {
+	r.Helper()
+	s := serve(r.T, "serve", "--config", r.config)
+	return s, throughProxy(r.T, s, r.url)
+}
+
+// throughProxy is the address of a broker for clients of a proxy.
+func throughProxy(t testing.TB, s runningService, url string) string {
+	t.Helper()
+	at := strings.Index(url, "@") + 1
+	end := at + strings.Index(url[at:], "/")
+	return url[:at] + rabbittest.Next(t, s.amqp) + url[end:]
+}
+
+// as is an address for another user or virtual host.
+func (r proxyRig) as(url string, change func(*amqp091.URI)) string {
+	r.Helper()
+	at, err := amqp091.ParseURI(url)
+	require.NoError(r, err)
+	change(&at)
+	return at.String()
+}
+
+func declareDelayed(ch *amqp091.Channel, name, kind string) error {
+	const durable, autoDelete, internal, noWait = true, false, false, false
+	return ch.ExchangeDeclare(name, "x-delayed-message", durable, autoDelete, internal, noWait, amqp091.Table{"x-delayed-type": kind})
+}
+
+// send publishes, and waits for the confirm.
+func send(t *testing.T, ch *amqp091.Channel, exchange, id string, delay any) {
+	t.Helper()
+	headers := amqp091.Table{"mine": "kept"}
+	if delay != nil {
+		headers["x-delay"] = delay
+	}
+	const mandatory = true
+	confirm, err := ch.PublishWithDeferredConfirm(exchange, "key", mandatory, false, amqp091.Publishing{MessageId: id, Headers: headers, DeliveryMode: 2})
 	require.NoError(t, err)
-	return at.Port
+	require.True(t, confirm.Wait(), id)
+}
+
+// code is that of the broker's error.
+func code(err error) int {
+	var refused *amqp091.Error
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return 0
+}
+
+// TestServe_Proxy: what a client of the plugin does, unchanged, and through two proxies of which one
+// has seen no declaration.
+func TestServe_Proxy(t *testing.T) {
+	t.Parallel()
+	r := newProxyRig(t)
+	s, url := r.start()
+	other, otherURL := r.start()
+	ch := channel(t, url)
+	returned := ch.NotifyReturn(make(chan amqp091.Return, 10))
+	require.NoError(t, ch.Confirm(false))
+	in := consume(t, ch, "queue")
+	long := strings.Repeat("x", 255)
+	for name, kind := range map[string]string{"direct": "direct", "topic": "topic", "fanout": "fanout", long: "headers"} {
+		require.NoError(t, declareDelayed(ch, name, kind))
+		require.NoError(t, ch.QueueBind("queue", "key", name, false, nil))
+		require.NoError(t, ch.ExchangeDeclarePassive(name, "x-delayed-message", true, false, false, false, nil))
+	}
+	require.NoError(t, declareDelayed(ch, "direct", "direct"), "once more")
+
+	began := time.Now()
+	elsewhere := channel(t, otherURL)
+	require.NoError(t, elsewhere.Confirm(false))
+	send(t, ch, "direct", "later", int32(1200))
+	send(t, elsewhere, "topic", "later", "1200")
+	send(t, ch, "fanout", "later", 1200.0)
+	send(t, elsewhere, long, "later", int64(1200))
+	send(t, ch, "direct", "at once", nil)
+	send(t, ch, "direct", "zero", int32(0))
+	require.NoError(t, ch.Publish("direct", "nobody", true, false, amqp091.Publishing{MessageId: "returned"}))
+	require.Equal(t, "returned", rabbittest.Next(t, returned).MessageId, "what has no delay is returned")
+	require.Equal(t, "at once", rabbittest.Next(t, in).MessageId)
+	require.Equal(t, "zero", rabbittest.Next(t, in).MessageId)
+	for range 4 {
+		d := rabbittest.Next(t, in)
+		require.Equal(t, "later", d.MessageId)
+		assert.GreaterOrEqual(t, time.Since(began), 1200*time.Millisecond)
+		assert.Equal(t, "key", d.RoutingKey)
+		assert.Equal(t, "kept", d.Headers["mine"])
+		assert.NotContains(t, d.Headers, "x-delay")
+		assert.NotContains(t, d.Headers, "x-delayer-exchange")
+	}
+
+	tx := channel(t, url)
+	require.NoError(t, tx.Tx())
+	require.NoError(t, tx.Publish("direct", "key", false, false, amqp091.Publishing{MessageId: "rolled back", Headers: amqp091.Table{"x-delay": int32(1)}}))
+	require.NoError(t, tx.TxRollback())
+	require.NoError(t, tx.Publish("direct", "key", false, false, amqp091.Publishing{MessageId: "committed", Headers: amqp091.Table{"x-delay": int32(50)}}))
+	require.NoError(t, tx.TxCommit())
+	require.Equal(t, "committed", rabbittest.Next(t, in).MessageId)
+
+	// An exchange that leads on, as MassTransit has it; one of serve's own; and a message that comes
+	// twice through the entry.
+	require.NoError(t, declareDelayed(ch, "x_delay", "fanout"))
+	require.NoError(t, ch.ExchangeDeclare("x", "fanout", true, false, false, false, nil))
+	require.NoError(t, ch.ExchangeBind("x", "", "x_delay", false, nil))
+	require.NoError(t, ch.QueueBind("queue", "", "x", false, nil))
+	send(t, ch, "x_delay", "led on", int32(50))
+	require.Equal(t, "led on", rabbittest.Next(t, in).MessageId)
+	require.NoError(t, declareDelayed(ch, "served", "topic"))
+	require.NoError(t, ch.QueueBind("queue", "#", "served.delivery", false, nil))
+	send(t, ch, "served", "served", int32(50))
+	require.Equal(t, "served", rabbittest.Next(t, in).MessageId)
+	confirm, err := ch.PublishWithDeferredConfirm("direct", "key", false, false, amqp091.Publishing{
+		MessageId: "expires", Expiration: "3600000", Headers: amqp091.Table{"x-delay": int32(50)}})
+	require.NoError(t, err)
+	require.True(t, confirm.Wait())
+	d := rabbittest.Next(t, in)
+	require.Equal(t, "expires", d.MessageId)
+	require.Equal(t, "3600000", d.Expiration)
+	require.Empty(t, returned, "nothing that has a delay")
+
+	// What cannot be understood is kept.
+	send(t, ch, "direct", "odd", "5s")
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		status, out, _ := command(r.Context(), r.T, "messages", "list", r.prefix+".serve.parked."+r.prefix+".proxy", "--config", r.config)
+		assert.Equal(t, exitOK, status)
+		assert.Contains(t, out, "5s")
+	}, time.Minute, 20*time.Millisecond)
+
+	// Deleted through one proxy, and declared again as an ordinary one.
+	require.NoError(t, elsewhere.ExchangeDelete("direct", false, false))
+	gone := channel(t, url)
+	closed := gone.NotifyClose(make(chan *amqp091.Error, 1))
+	require.NoError(t, gone.Publish("direct", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(1)}}))
+	require.Equal(t, amqp091.NotFound, rabbittest.Next(t, closed).Code)
+	require.NoError(t, ch.ExchangeDeclare("direct", "direct", true, false, false, false, nil))
+	require.NoError(t, ch.QueueBind("queue", "key", "direct", false, nil))
+	send(t, ch, "direct", "no delay", int32(3_600_000))
+	require.Equal(t, "no delay", rabbittest.Next(t, in).MessageId)
+
+	s.eventually(t, `delayer_proxy_total{action="declared"} 6`)
+	s.eventuallyLike(t, `delayer_proxy_connections [1-9]`)
+	require.Equal(t, exitOK, other.stop())
+
+	// A new process knows what was declared before.
+	again, againURL := r.start()
+	later := channel(t, againURL)
+	require.NoError(t, later.Confirm(false))
+	began = time.Now()
+	send(t, later, "topic", "after a restart", int32(500))
+	require.Equal(t, "after a restart", rabbittest.Next(t, in).MessageId)
+	assert.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+
+	down := ch.NotifyClose(make(chan *amqp091.Error, 1))
+	require.Equal(t, exitOK, s.stop())
+	why := rabbittest.Next(t, down)
+	require.Equal(t, amqp091.ConnectionForced, why.Code)
+	require.Contains(t, why.Reason, "delayer: it is shutting down")
+	require.Equal(t, exitOK, again.stop())
+}
+
+// TestServe_ProxyRefuses: what the broker, or the plugin, would refuse, with a reason; and what a
+// user must not do is not done by the proxy either.
+func TestServe_ProxyRefuses(t *testing.T) {
+	t.Parallel()
+	r := newProxyRig(t)
+	s, url := r.start()
+	for what, c := range map[string]struct {
+		do   func(*amqp091.Channel) error
+		code int
+		text string
+	}{
+		"another type": {func(ch *amqp091.Channel) error {
+			require.NoError(t, declareDelayed(ch, "one", "direct"))
+			return declareDelayed(ch, "one", "topic")
+		}, amqp091.PreconditionFailed, "inequivalent arg 'type'"},
+		"no type": {func(ch *amqp091.Channel) error {
+			return ch.ExchangeDeclare("two", "x-delayed-message", true, false, false, false, nil)
+		}, amqp091.PreconditionFailed, "exchange 'two' needs the argument x-delayed-type"},
+		"the same type": {func(ch *amqp091.Channel) error {
+			return declareDelayed(ch, "two", "x-delayed-message")
+		}, amqp091.PreconditionFailed, "needs the argument x-delayed-type"},
+		"our name": {func(ch *amqp091.Channel) error {
+			return declareDelayed(ch, r.prefix+".mine", "direct")
+		}, amqp091.PreconditionFailed, "its name is one of delayer's own"},
+		"the broker's name": {func(ch *amqp091.Channel) error {
+			return declareDelayed(ch, "amq.mine", "direct")
+		}, amqp091.AccessRefused, "amq."},
+		"a binding": {func(ch *amqp091.Channel) error {
+			require.NoError(t, declareDelayed(ch, "three", "direct"))
+			return ch.ExchangeBind("three", "", "amq.fanout", false, nil)
+		}, amqp091.NotImplemented, "through a binding would not be delayed"},
+	} {
+		ch := channel(t, url)
+		err := c.do(ch)
+		require.ErrorContains(t, err, c.text, what)
+		require.Equal(t, c.code, code(err), what)
+		require.True(t, ch.IsClosed(), what)
+	}
+
+	elsewhere := r.prefix + "-elsewhere"
+	at, err := amqp091.ParseURI(url)
+	require.NoError(t, err)
+	ctl := func(args ...string) {
+		t.Helper()
+		_, err := r.broker.Ctl(t.Context(), args...)
+		require.NoError(t, err)
+	}
+	ctl("add_vhost", elsewhere)
+	ctl("set_permissions", "-p", elsewhere, at.Username, ".*", ".*", ".*")
+	err = declareDelayed(channel(t, r.as(url, func(u *amqp091.URI) { u.Vhost = elsewhere })), "x", "direct")
+	require.ErrorContains(t, err, "cannot be delayed in this virtual host, but in '"+at.Vhost)
+
+	// Users: one may write to the exchange alone, one to what is in front of it alone.
+	owner := channel(t, url)
+	require.NoError(t, declareDelayed(owner, "guarded", "fanout"))
+	in := consume(t, owner, "guarded")
+	require.NoError(t, owner.QueueBind("guarded", "", "guarded", false, nil))
+	front := strings.ReplaceAll(r.prefix, ".", `\.`) + `\.proxy\.`
+	for user, write := range map[string]string{"behind": "^guarded$", "before": "^" + front, "both": "^(" + front + ")?guarded$"} {
+		name := r.prefix + "-" + user
+		ctl("add_user", name, "secret")
+		ctl("set_permissions", "-p", at.Vhost, name, "^$", write, "^$")
+		ch := channel(t, r.as(url, func(u *amqp091.URI) { u.Username, u.Password = name, "secret" }))
+		require.NoError(t, ch.Confirm(false))
+		closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
+		confirm, err := ch.PublishWithDeferredConfirm("guarded", "key", false, false, amqp091.Publishing{
+			UserId: name, MessageId: user, Body: []byte("body"), Headers: amqp091.Table{"x-delay": int32(1)}})
+		require.NoError(t, err)
+		if user == "both" {
+			require.True(t, confirm.Wait())
+			require.Equal(t, "both", rabbittest.Next(t, in).MessageId)
+			continue
+		}
+		why := rabbittest.Next(t, closed)
+		require.Equal(t, amqp091.AccessRefused, why.Code, why.Reason)
+		require.Equal(t, user == "before", strings.Contains(why.Reason, "'guarded'"), why.Reason)
+		ch = channel(t, r.as(url, func(u *amqp091.URI) { u.Username, u.Password = name, "secret" }))
+		closed = ch.NotifyClose(make(chan *amqp091.Error, 1))
+		require.NoError(t, ch.ExchangeDeclare("x", "x-delayed-message", true, false, false, true, amqp091.Table{"x-delayed-type": "topic"}))
+		require.Equal(t, amqp091.AccessRefused, rabbittest.Next(t, closed).Code)
+	}
+
+	// To the queue behind the entry, as if it had come through it.
+	forged := amqp091.Publishing{MessageId: "forged", Headers: amqp091.Table{
+		"x-death": []any{amqp091.Table{"queue": r.prefix + ".serve.queue." + r.prefix + ".proxy", "reason": "expired", "exchange": r.prefix + ".proxy.guarded", "count": int64(1)}},
+	}}
+	back, parked := r.prefix+".serve.back."+r.prefix+".proxy", r.prefix+".serve.parked."+r.prefix+".proxy"
+	require.NoError(t, owner.Publish("", back, false, false, forged))
+	forged.Headers = amqp091.Table{
+		"x-delayer-entry": amqp091.Table{"due": true},
+		"x-delayer-retry": amqp091.Table{"queue": back, "exchange": r.prefix + ".proxy.guarded"},
+	}
+	require.NoError(t, owner.Publish("", back, false, false, forged))
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		q, err := owner.QueueDeclarePassive(parked, true, false, false, false, nil)
+		require.NoError(t, err)
+		require.Equal(t, 2, q.Messages)
+	}, time.Minute, 20*time.Millisecond)
+	require.Empty(t, in)
+	require.Equal(t, exitOK, s.stop())
 }

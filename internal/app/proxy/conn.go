@@ -89,7 +89,7 @@ func newConn(p *Proxy, client net.Conn, in *bufio.Reader, broker net.Conn) *conn
 // stop makes the goroutine that reads from the broker tell the client why its connection ends.
 func (c *conn) stop(code uint16, text string) {
 	if c.ended.CompareAndSwap(nil, &ending{code, text}) {
-		_ = c.broker.SetReadDeadline(time.Now())
+		_, _ = c.client.SetWriteDeadline(time.Now().Add(closeWithin)), c.broker.SetReadDeadline(time.Now())
 	}
 }
 
@@ -303,6 +303,10 @@ func (c *conn) fromClient(f frame.Frame) error {
 		return c.write(frame.NewMethod(0, frame.TuneOK, channels, uint32(most), heartbeat)) //nolint:gosec // it was one
 	case frame.Open:
 		c.vhost = a.Short()
+	case frame.ChannelOpen: // what was to be said of one before is of no use any more
+		c.mu.Lock()
+		delete(c.refusals, number)
+		c.mu.Unlock()
 	case frame.ExchangeDeclare:
 		return c.declare(f, a)
 	case frame.ExchangeDelete:

@@ -167,8 +167,8 @@ func (p *Proxy) Serve(ctx context.Context) {
 
 // serve serves one client until it goes.
 func (p *Proxy) serve(ctx context.Context, client net.Conn) {
-	defer client.Close() //nolint:errcheck // whoever is there has been told
-	stopping := context.AfterFunc(ctx, func() { _ = client.SetDeadline(time.Now().Add(closeWithin)) })
+	defer client.Close()                                                              //nolint:errcheck // whoever is there has been told
+	stopping := context.AfterFunc(ctx, func() { _ = client.SetDeadline(time.Now()) }) // until it is connected to the broker
 	defer stopping()
 	const why = "CONNECTION_FORCED - delayer: "
 	select {
