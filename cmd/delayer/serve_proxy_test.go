@@ -297,3 +297,49 @@ func TestServe_ProxyRefuses(t *testing.T) {
 	require.Empty(t, in)
 	require.Equal(t, exitOK, s.stop())
 }
+
+// TestServe_ProxyTakesOver: an exchange of the plugin's becomes ours before it is an ordinary one,
+// and after that.
+func TestServe_ProxyTakesOver(t *testing.T) {
+	t.Parallel()
+	b := rabbittest.Broker(t)
+	if !b.HasPlugin(rabbittest.DelayedMessages) {
+		rabbittest.Skipf(t, "needs the plugin %s", rabbittest.DelayedMessages)
+	}
+	r := newProxyRig(t)
+	direct := channel(t, r.url)
+	require.NoError(t, declareDelayed(direct, "orders", "topic"))
+	passing, url := r.start()
+	ch := channel(t, url)
+	require.NoError(t, ch.Confirm(false))
+	in := consume(t, ch, "queue")
+	arrives := func(id string) {
+		t.Helper()
+		began := time.Now()
+		send(t, ch, "orders", id, int32(500))
+		require.Equal(t, id, rabbittest.Next(t, in).MessageId)
+		require.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+	}
+	require.NoError(t, declareDelayed(ch, "orders", "topic"))
+	require.NoError(t, ch.QueueBind("queue", "#", "orders", false, nil))
+	arrives("by the plugin")
+	passing.eventually(t, `delayer_proxy_total{action="diverted"} 0`)
+	require.Equal(t, exitOK, passing.stop())
+
+	r.config = configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+"serve: {amqp: {listen: 127.0.0.1:0, take_over: true}}\n", r.url, r.prefix))
+	s, url := r.start()
+	ch = channel(t, url)
+	require.NoError(t, ch.Confirm(false))
+	in, err := ch.Consume("queue", "", true, false, false, false, nil)
+	require.NoError(t, err)
+	require.NoError(t, declareDelayed(ch, "orders", "topic"))
+	arrives("by delayer, through the plugin's exchange")
+	require.NoError(t, direct.ExchangeDelete("orders", false, false))
+	require.NoError(t, direct.ExchangeDeclare("orders", "topic", true, false, false, false, nil))
+	require.NoError(t, direct.QueueBind("queue", "#", "orders", false, nil))
+	arrives("by delayer, through an ordinary one that nobody has declared to the proxy")
+	require.NoError(t, declareDelayed(ch, "orders", "topic"))
+	arrives("by delayer")
+	s.eventually(t, `delayer_proxy_total{action="diverted"} 3`)
+	require.Equal(t, exitOK, s.stop())
+}

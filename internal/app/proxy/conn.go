@@ -505,6 +505,7 @@ func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	case why != "":
 		return c.refused(number, frame.ExchangeDeclare, preconditionFailed, failed+"cannot be delayed: %s", exchange, why)
 	}
+	declared := f // what the client's channel gets; its answer is the client's
 	declaration := func(channel uint16, bits byte) frame.Frame {
 		return frame.NewMethod(channel, frame.ExchangeDeclare, reserved, exchange, inner, bits, rest)
 	}
@@ -513,15 +514,19 @@ func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	case err != nil:
 		return err
 	case got.code == preconditionFailed && strings.Contains(got.text, "current is ''"+pluginType+"''"):
-		return c.write(f) // the plugin delays
+		if !c.takeOver {
+			return c.write(f) // the plugin delays
+		}
 	case got.code != 0 || c.Fronts.Served(exchange):
 		return c.write(declaration(number, bits)) // the broker says no again, or an entry delays
+	default:
+		declared = declaration(number, bits)
 	}
 	if err := c.delayed.put(c.ctx, exchange); err != nil {
 		return c.cannot("declare an exchange that delays", exchange, err)
 	}
 	c.Counted(Declared)
-	return c.write(declaration(number, bits))
+	return c.write(declared)
 }
 
 // delete also deletes the exchange in front. The broker answers 'deleted' for one that is not there.

@@ -40,6 +40,9 @@ type Config struct {
 	// MaxConnections is how many clients are connected at a time. Others are told so, and
 	// disconnected. Default: 1000.
 	MaxConnections int `yaml:"max_connections"`
+	// TakeOver delays what is published to exchanges that are still the plugin's, once a client has
+	// declared them again. Otherwise the plugin does.
+	TakeOver bool `yaml:"take_over"`
 }
 
 // DefaultConfig is a configuration without an address.
@@ -96,6 +99,7 @@ const (
 // A Proxy takes connections.
 type Proxy struct {
 	Parts
+	takeOver    bool
 	listener    net.Listener
 	certificate *certificate.Certificate // nil: no TLS
 	delayed     *registry
@@ -111,7 +115,7 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		Parts: parts, certificate: cert, delayed: newRegistry(parts.Fronts),
+		Parts: parts, takeOver: cfg.TakeOver, certificate: cert, delayed: newRegistry(parts.Fronts),
 		places: make(chan struct{}, cfg.MaxConnections), turning: make(chan struct{}, mostRefused),
 	}
 	if p.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
