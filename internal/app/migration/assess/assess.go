@@ -59,8 +59,9 @@ func Assess(q Question) []Finding {
 		}
 		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when "+
 			"they start get 406 PRECONDITION_FAILED after the switch, "+
-			"and 503 once the plugin is disabled. The broker does not show which do",
-			"before the switch, let them declare it passively, or not at all")
+			"or 503 once the plugin is disabled. The broker does not show which do",
+			"before the switch, let them connect to the proxy of delayer serve, or declare it "+
+				"passively, or not at all")
 	}
 	for _, x := range q.Exchanges {
 		if _, _, err := record.Of(q.Prefix, x); err != nil {
