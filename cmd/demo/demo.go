@@ -25,7 +25,7 @@ import (
 )
 
 // A place is where everything of the demo is.
-type place struct{ Broker, URL, Management, HTTP string }
+type place struct{ Broker, URL, Management, HTTP, AMQP string }
 
 var config = template.Must(template.New("").Parse(`
 url: {{.URL}}
@@ -33,6 +33,7 @@ management: {{.Management}}
 backend: controller
 serve:
   http: {listen: {{.HTTP}}, page: true}
+  amqp: {listen: {{.AMQP}}}
   exchanges: [{name: orders, to: orders.delivery}]
 `))
 
@@ -53,6 +54,14 @@ channel = pika.BlockingConnection(pika.URLParameters("{{.URL}}")).channel()
 channel.confirm_delivery()
 channel.basic_publish("orders", "demo", b"hello from pika", pika.BasicProperties(headers={"x-delay": 10_000}))'
 
+the proxy (pika again, as with the x-delayed-message plugin):
+python3 -c 'import pika
+channel = pika.BlockingConnection(pika.URLParameters("amqp://guest:guest@{{.AMQP}}")).channel()
+channel.exchange_declare("shop", "x-delayed-message", durable=True, arguments={"x-delayed-type": "topic"})
+channel.queue_bind("demo", "shop", "#")
+channel.confirm_delivery()
+channel.basic_publish("shop", "demo", b"hello from the proxy", pika.BasicProperties(headers={"x-delay": 10_000}))'
+
 delayer send:
 DELAYER_URL={{.URL}} DELAYER_BACKEND=controller \
   bin/delayer send --key demo --delay 10s --body 'hello from delayer send'
@@ -71,11 +80,15 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
 	unset("DELAYER_") // somebody's settings
-	listen, err := free(ctx)
+	page, err := free(ctx)
 	if err != nil {
 		return err
 	}
-	at := place{broker.String(), strings.TrimSuffix(broker.URL(), "/"), broker.Management(), listen}
+	proxy, err := free(ctx)
+	if err != nil {
+		return err
+	}
+	at := place{broker.String(), strings.TrimSuffix(broker.URL(), "/"), broker.Management(), page, proxy}
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return serve(ctx, at, out) })
 	tasks.Go(func() error {

@@ -75,7 +75,8 @@ func TestRun(t *testing.T) {
 
 // needs says of each client how to find out whether it is installed.
 var needs = map[string]string{
-	"curl": "command -v curl", "pika": "/usr/bin/python3 -c 'import pika'", "delayer send": "true",
+	"curl": "command -v curl", "pika": "/usr/bin/python3 -c 'import pika'",
+	"the proxy": "/usr/bin/python3 -c 'import pika'", "delayer send": "true",
 }
 
 // until returns what comes before a line that contains a text.
