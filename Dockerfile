@@ -3,12 +3,13 @@
 #   docker build --tag delayer .
 #   docker run --env DELAYER_URL=amqp://… delayer                 # turns the wheel
 #   docker run --env DELAYER_URL=amqp://… delayer send --help     # any other command
-FROM golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+ARG TARGETARCH
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /delayer ./cmd/delayer
+RUN CGO_ENABLED=0 GOARCH=$TARGETARCH go build -trimpath -ldflags='-s -w' -o /delayer ./cmd/delayer
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -7,7 +7,8 @@ amqp-consume --url="$url" --exchange=orders --routing-key=hello.http --no-ack --
 
 published=$(date +%s%N)
 curl --fail --silent --show-error --output /dev/null --header "Content-Type: application/json" \
-	"${DELAYER_HTTP:-http://localhost:8080}/v1/messages" --data '{
+	--header "Authorization: Bearer ${DELAYER_TOKEN:-delayer}" \
+	"${DELAYER_HTTP:-http://localhost:8081}/v1/messages" --data '{
 	"exchange": "orders", "key": "hello.http", "delay": "2s",
 	"text": "Hello from HTTP", "properties": {"content_type": "text/plain", "delivery_mode": 2}
 }'

@@ -55,14 +55,14 @@ func (c Config) Check() error {
 	}
 	if c.Listen == "" {
 		if !reflect.DeepEqual(c, DefaultConfig()) {
-			return fail("listen", "write listen: 127.0.0.1:8080", "there is no address to listen at")
+			return fail("listen", "write listen: 127.0.0.1:8081", "there is no address to listen at")
 		}
 		return nil
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	switch {
 	case err != nil:
-		return engine.ConfigError("serve.http.listen", err, "write a host and a port, such as 127.0.0.1:8080")
+		return engine.ConfigError("serve.http.listen", err, "write a host and a port, such as 127.0.0.1:8081")
 	case c.Tokens == "" && !loopback(host):
 		return fail("tokens", "give a file of tokens, or listen at 127.0.0.1", "there is none, and everybody who reaches %s could publish", c.Listen)
 	case c.TLS.Half():

@@ -53,8 +53,7 @@ func TestCompose(t *testing.T) {
 	}
 	serve, broker := c.Services["serve"], c.Services["rabbitmq"]
 	require.Equal(t, ".", serve.Build)
-	require.Equal(t, "amqp://"+broker.Environment["RABBITMQ_DEFAULT_USER"]+":"+broker.Environment["RABBITMQ_DEFAULT_PASS"]+"@rabbitmq:5672/",
-		serve.Environment["DELAYER_URL"])
+	require.Equal(t, "amqp://guest:guest@rabbitmq:5672/", serve.Environment["DELAYER_URL"], "the user that every page names")
 	require.Equal(t, "service_healthy", serve.DependsOn["rabbitmq"].Condition)
 	require.NotEmpty(t, broker.Healthcheck.Test)
 	require.Equal(t, broker.Healthcheck, c.Services["rabbitmq-plugin"].Healthcheck)
