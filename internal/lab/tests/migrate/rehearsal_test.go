@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +47,7 @@ type rehearsal struct {
 	cfg     backend.Config
 	config  string // the file
 	program string
+	kind    string // of the exchange
 	account *account.Account[string]
 	turn    int // of kills
 }
@@ -55,7 +58,7 @@ func TestRehearsal(t *testing.T) {
 	needPlugin(t)
 	program := build(t)
 	kind := topicOrFanout(t)
-	for name, goes := range map[string]func(*rehearsal){"code": (*rehearsal).code, "serve": (*rehearsal).serve} {
+	for name, goes := range map[string]func(*rehearsal){"code": (*rehearsal).code, "port": (*rehearsal).port, "serve": (*rehearsal).serve} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rehearse(t, needPlugin(t), program, kind)
@@ -68,7 +71,7 @@ func TestRehearsal(t *testing.T) {
 // rehearse declares an exchange with a queue that is consumed, and writes the configuration file.
 // The ladder is no longer than it must be: each queue is a Raft group.
 func rehearse(t testing.TB, b *rabbit.Broker, program, kind string) *rehearsal {
-	r := &rehearsal{rig: newRigAt(t, b, "/"), program: program, account: account.New[string](time.Now())}
+	r := &rehearsal{rig: newRigAt(t, b, "/"), program: program, kind: kind, account: account.New[string](time.Now())}
 	r.fillers = []*rabbittest.Rig{r.Rig}
 	var steps []string
 	for step := 100 * time.Millisecond; step < far; step *= 2 {
@@ -125,6 +128,52 @@ func (r *rehearsal) code() {
 	r.step("retire")
 }
 
+// port: the publishers connect to a proxy, and declare the plugin's exchange before the switch, after
+// it, and once the exchange is retired. They do not stop before the end.
+func (r *rehearsal) port() {
+	const inDays = 100
+	r.fill(pending, 300, 5*time.Second, 35*time.Second)
+	r.fill(days, inDays, far*24/25, far)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(r, err)
+	require.NoError(r, free.Close())
+	text, err := os.ReadFile(r.config)
+	require.NoError(r, err)
+	shared, _, _ := strings.Cut(string(text), "\nserve:\n")
+	proxied := filepath.Join(r.TempDir(), "proxied.yaml")
+	require.NoError(r, os.WriteFile(proxied, fmt.Appendf(nil, "%s\nserve: {amqp: {listen: %q, take_over: true}}\n", shared, free.Addr()), 0o600))
+	s := r.startServe(proxied)
+	at, err := url.Parse(r.cfg.URL)
+	require.NoError(r, err)
+	at.Host = free.Addr().String()
+	var conn *amqp091.Connection
+	require.Eventually(r, func() bool {
+		conn, err = amqp091.Dial(at.String())
+		return err == nil
+	}, rabbittest.Patience, 10*time.Millisecond)
+	defer conn.Close() //nolint:errcheck // the publisher has stopped
+	declare := func() {
+		ch, err := conn.Channel()
+		require.NoError(r, err)
+		require.NoError(r, ch.ExchangeDeclare(r.name, "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": r.kind}))
+		require.NoError(r, ch.Close())
+	}
+	declare()
+	stop := r.publishers(&rawPublisher{conn: conn})
+	r.ends(true, "assess")
+	r.switches("in-place")
+	declare()
+	r.step("evacuate", "--leave", "10s")
+	r.empty()
+	r.step("retire")
+	declare()
+	stop()
+	require.NoError(r, r.account.Await(r.Context(), rabbittest.Patience))
+	assert.NoError(r, s.Process.Signal(syscall.SIGTERM))
+	assert.NoError(r, s.Wait())
+	assert.Len(r, r.inLadder(), inDays)
+}
+
 // serve: the publishers know nothing, and do not stop before the end. Meanwhile the processes that
 // serve are killed, and one rollback is made.
 func (r *rehearsal) serve() {
@@ -133,14 +182,14 @@ func (r *rehearsal) serve() {
 	r.fill(pending, 200, 12*time.Second, 24*time.Second)
 	r.fill(days, inDays, far*24/25, far)
 	r.ends(true, "assess")
-	all := []*exec.Cmd{r.startServe(), r.startServe()} // before the switch, or after it
+	all := []*exec.Cmd{r.startServe(r.config), r.startServe(r.config)} // before the switch, or after it
 	r.switches("serve")
 	for range kills {
 		for i, s := range all {
 			time.Sleep(300 * time.Millisecond) // in which it passes on some
 			require.NoError(r, s.Process.Kill())
 			_ = s.Wait()
-			all[i] = r.startServe()
+			all[i] = r.startServe(r.config)
 		}
 	}
 	r.step("rollback")
@@ -354,8 +403,8 @@ func (r *rehearsal) ends(well bool, step string, args ...string) string {
 }
 
 // startServe starts a process of delayer serve.
-func (r *rehearsal) startServe() *exec.Cmd {
-	cmd, said := exec.Command(r.program, "serve", "--config", r.config), &bytes.Buffer{}
+func (r *rehearsal) startServe(config string) *exec.Cmd {
+	cmd, said := exec.Command(r.program, "serve", "--config", config), &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
 	require.NoError(r, cmd.Start())
 	r.Cleanup(func() {
