@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,7 +70,7 @@ func TestRun(t *testing.T) {
 	stop()
 	_, _ = io.Copy(io.Discard, r)
 	require.NoError(t, <-ended)
-	_, err = http.Get(address)
+	_, err = net.Dial("tcp", strings.Trim(address, "htp:/"))
 	require.Error(t, err, "the page is still there")
 }
 
