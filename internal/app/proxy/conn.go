@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"slices"
@@ -52,7 +51,8 @@ type conn struct {
 	own     atomic.Uint32          // the proxy's own channel; 0: there is none
 	ended   atomic.Pointer[ending] // why the proxy ends the connection; nil: it does not
 	answers chan frame.Frame       // to what was asked on the proxy's own channel
-	gone    chan struct{}          // closed once nothing more comes from the broker
+	gone    chan struct{}          // closed once nothing more of the broker's is passed
+	back    frame.Reader           // of the broker's frames, for one goroutine until then
 
 	mu       sync.Mutex
 	refusals map[uint16]frame.Frame // with what to close a channel, instead of the broker's next reason
@@ -78,7 +78,7 @@ func newConn(p *Proxy, client net.Conn, in *bufio.Reader, broker net.Conn) *conn
 	c := &conn{
 		Proxy: p, client: client, broker: broker, answers: make(chan frame.Frame, 1), gone: make(chan struct{}),
 		refusals: map[uint16]frame.Frame{}, begun: map[uint16]frame.Frame{}, checked: map[string]bool{},
-		in: frame.Reader{In: in}, out: bufio.NewWriterSize(broker, bufferSize),
+		back: frame.Reader{In: bufio.NewReaderSize(broker, bufferSize)}, in: frame.Reader{In: in}, out: bufio.NewWriterSize(broker, bufferSize),
 	}
 	c.most.Store(firstFrame)
 	deadline := time.Now().Add(handshakeWithin) // both are cleared once the virtual host is open
@@ -118,10 +118,9 @@ func (c *conn) run() {
 		_ = c.out.Flush()
 		<-c.gone
 		if err != nil {
-			c.discard()
+			untilClosed(c.client, &c.in)
 		}
-		_ = c.broker.SetReadDeadline(time.Now().Add(closeWithin)) // it answers once it has read all of that
-		_, _ = io.Copy(io.Discard, c.broker)
+		untilClosed(c.broker, &c.back) // it answers once it has taken all of that
 	}
 	closeWrite(c.broker)
 	select {
@@ -132,11 +131,11 @@ func (c *conn) run() {
 	running.Wait()
 }
 
-// discard takes what comes from the client until it has heard that its connection ends.
-func (c *conn) discard() {
-	_ = c.client.SetReadDeadline(time.Now().Add(closeWithin))
+// untilClosed takes what comes from a peer until it has heard that the connection ends.
+func untilClosed(peer net.Conn, in *frame.Reader) {
+	_ = peer.SetReadDeadline(time.Now().Add(closeWithin))
 	for {
-		if f, err := c.in.Read(largestFrame); err != nil || f.Method() == frame.CloseOK {
+		if f, err := in.Read(largestFrame); err != nil || f.Method() == frame.CloseOK {
 			return
 		}
 	}
@@ -154,9 +153,9 @@ func (p patient) Write(b []byte) (int, error) {
 
 // down passes the broker's frames to the client.
 func (c *conn) down() {
-	in, out := frame.Reader{In: bufio.NewReaderSize(c.broker, bufferSize)}, bufio.NewWriterSize(patient{c.client}, bufferSize)
+	out := bufio.NewWriterSize(patient{c.client}, bufferSize)
 	for {
-		f, err := in.Read(int(c.most.Load()))
+		f, err := c.back.Read(int(c.most.Load()))
 		if err != nil {
 			break
 		}
@@ -165,7 +164,7 @@ func (c *conn) down() {
 				return
 			}
 		}
-		if in.In.Buffered() == 0 && out.Flush() != nil {
+		if c.back.In.Buffered() == 0 && out.Flush() != nil {
 			return
 		}
 	}

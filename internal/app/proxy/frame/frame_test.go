@@ -3,6 +3,7 @@ package frame
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -21,7 +22,7 @@ func TestReader(t *testing.T) {
 	for n := range whole {
 		_, err := read(whole[:n], 100)
 		require.Error(t, err)
-		require.Equal(t, n == 0, err == io.EOF, "%d bytes: an end within a frame is none", n)
+		require.Equal(t, n == 0, errors.Is(err, io.EOF), "%d bytes: an end within a frame is none", n)
 	}
 	f, err := read(whole, len(whole))
 	require.NoError(t, err)
