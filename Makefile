@@ -1,6 +1,6 @@
 # Type `make help`.
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit simulate test-matrix faults bench bench-go results fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
+.PHONY: help demo test unit chart simulate test-matrix faults bench bench-go results fuzz lint vuln fmt broker postgresql install-rabbitmq install-postgresql install-plugin install-chromium install-checkers install-clients install-faketime
 
 # Run at an exact version and outside of our module, whose requirements it must not become.
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -28,6 +28,9 @@ test: broker postgresql ## run all tests on a real broker and database, with the
 
 unit: ## run the tests that need no broker, in under a minute
 	@scripts/test.sh unit $(TESTFLAGS)
+
+chart: ## lint and render the Helm chart, and hand what it renders to delayer serve; its module fetches Helm's packages
+	go -C internal/lab/tests/chart test -count=1 $(TESTFLAGS) .
 
 simulate: ## run the controller's wheel through SEEDS (100000) runs of a model of RabbitMQ, on all cores
 	GOGC=400 go test ./backend/controller/internal/logsim -run '^TestSimulate$$' -timeout 0 -v -args -seeds "$$(printf %.0f '$(or $(SEEDS),100000)')" $(SIMULATEFLAGS)

@@ -10,7 +10,7 @@ import (
 
 // TestParseConfig_Deploy: what deploy/ gives to serve can be served.
 func TestParseConfig_Deploy(t *testing.T) {
-	for _, path := range []string{"delayer.yaml", "kubernetes/delayer.yaml", "compose.yaml", "package.yaml"} {
+	for _, path := range []string{"delayer.yaml", "compose.yaml", "package.yaml"} {
 		text, err := os.ReadFile("../../../deploy/" + path)
 		require.NoError(t, err)
 		var alone struct {
