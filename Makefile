@@ -20,7 +20,7 @@ help: ## list these targets
 
 demo: ## show Delayer at work: a broker, delayer serve, its page, and lines to paste
 	@AMQP_URL= scripts/install-rabbitmq.sh --missing
-	@go build -o bin/ ./cmd/demo ./cmd/delayer
+	@go build -o bin/ ./cmd/demo
 	@exec bin/demo
 
 test: broker postgresql ## run all tests on a real broker and database, with the race detector

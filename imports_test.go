@@ -83,7 +83,7 @@ var places = []place{
 
 	{"internal/app/cli", nil, []string{kong, "golang.org/x/term"}, "what parses and prints is for every command: it knows no backend"},
 	{"internal/app/flags", []string{"", "backend", "internal/lib/engine"}, nil, "what opens a Delayer is for every command"},
-	{"internal/app/service", []string{"", "backend", "status", "outbox", "metrics", "internal/lib/engine", "internal/lib/objects", "internal/lib/pace"}, []string{amqp, pgx, prometheus}, "what serves metrics is for every command that runs for long"},
+	{"internal/app/service", []string{"", "backend", "status", "metrics", "internal/lib/engine", "internal/lib/objects", "internal/lib/pace"}, []string{amqp, prometheus}, "what serves metrics is for every command that runs for long"},
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
 	{"internal/app/tokens", []string{"internal/lib/engine", "internal/lib/strict", "internal/app/entry"}, []string{"go.yaml.in/yaml/v3"}, "who may do what is known before anything is done"},
 	{"internal/app/certificate", []string{"internal/lib/engine"}, nil, "a certificate is for whatever listens"},

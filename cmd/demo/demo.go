@@ -64,7 +64,7 @@ channel.basic_publish("shop", "demo", b"hello from the proxy", pika.BasicPropert
 
 delayer send:
 DELAYER_URL={{.URL}} DELAYER_BACKEND=controller \
-  bin/delayer send --key demo --delay 10s --body 'hello from delayer send'
+  go run ./cmd/delayer send --key demo --delay 10s --body 'hello from delayer send'
 
 Ctrl-C ends all of it, and leaves nothing behind.
 

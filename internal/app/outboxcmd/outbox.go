@@ -87,7 +87,12 @@ func (c *runCmd) Run(ctx context.Context, s cli.Streams) error {
 	}
 	defer running.Close() // before the pool waits for what asks it
 	running.Configure(&cfg)
-	running.Register(func() prometheus.Collector { return service.NewOutboxGauges(ctx, running.Log, pool) })
+	running.Register(func() prometheus.Collector {
+		return service.NewOutboxGauges(ctx, running.Log, func(ctx context.Context) (ready, waiting, failed int64, oldest time.Duration, err error) {
+			lag, err := outbox.ReadLag(ctx, pool)
+			return lag.Ready, lag.Waiting, lag.Failed, lag.Oldest, err
+		})
+	})
 	d, err := backend.Open(ctx, cfg)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/delayer-go/delayer"
@@ -17,7 +16,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
-	"github.com/delayer-go/delayer/outbox"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -192,20 +190,21 @@ func byState(s status.Status) map[string]int {
 	return sums
 }
 
-// NewOutboxGauges returns the gauges of what an outbox holds.
-func NewOutboxGauges(ctx context.Context, log *slog.Logger, pool *pgxpool.Pool) *Gauges {
+// NewOutboxGauges returns the gauges of what an outbox holds: messages that could be published, that
+// wait and that failed, and how old the oldest of the first is.
+func NewOutboxGauges(ctx context.Context, log *slog.Logger, read func(context.Context) (ready, waiting, failed int64, oldest time.Duration, err error)) *Gauges {
 	messages := prometheus.NewDesc("delayer_outbox_messages", "Messages in the outbox.", []string{"state"}, nil)
-	oldest := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
+	age := prometheus.NewDesc("delayer_outbox_oldest_seconds", "How long the oldest message that could be published has been in the outbox.", nil, nil)
 	return newGauges(ctx, log, func(ctx context.Context) ([]prometheus.Metric, error) {
-		lag, err := outbox.ReadLag(ctx, pool)
+		ready, waiting, failed, oldest, err := read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return []prometheus.Metric{
-			gauge(messages, float64(lag.Ready), "ready"), gauge(messages, float64(lag.Waiting), "waiting"),
-			gauge(messages, float64(lag.Failed), "failed"), gauge(oldest, lag.Oldest.Seconds()),
+			gauge(messages, float64(ready), "ready"), gauge(messages, float64(waiting), "waiting"),
+			gauge(messages, float64(failed), "failed"), gauge(age, oldest.Seconds()),
 		}, nil
-	}, nil, messages, oldest)
+	}, nil, messages, age)
 }
 
 // NewEntryTimes returns what to register, and what to call for each message that an entry passes
