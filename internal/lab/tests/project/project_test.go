@@ -57,14 +57,3 @@ func finalStage(t *testing.T) []string {
 	require.Positive(t, at)
 	return lines[at:]
 }
-
-// instruction is what follows a word of the final stage, as JSON or as it is.
-func instruction(t *testing.T, word string) string {
-	for _, line := range finalStage(t) {
-		if rest, found := strings.CutPrefix(line, word+" "); found {
-			return rest
-		}
-	}
-	t.Fatal("the Dockerfile has no", word)
-	return ""
-}
