@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"net/url"
@@ -24,6 +26,10 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/binaryladder"
+	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/flags"
+	"github.com/delayer-go/delayer/internal/app/servecmd"
+	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -80,13 +86,19 @@ func (a *authority) issue(name string) (cert, key string) {
 	return a.write(name, "CERTIFICATE", der), a.write(name+"-key", "EC PRIVATE KEY", secret)
 }
 
+// free is an address at which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
+
 func encrypted(t *testing.T, ca *authority) (b *rabbit.Broker, address string) {
 	t.Helper()
 	cert, key := ca.issue("server")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	at := l.Addr().String()
-	require.NoError(t, l.Close())
+	at := free(t)
 	b = rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Plugins: []string{byCertificate}, Config: fmt.Sprintf(
 		"auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\nssl_cert_login_from = common_name\nlisteners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
 			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.file, cert, key)})
@@ -180,6 +192,56 @@ func TestTLS(t *testing.T) {
 		named := rabbittest.Open(t, cfg)
 		in := rabbittest.NewRig(t, node).Queue("named", nil)
 		require.NoError(t, named.Publish(within(t), "", in, 0, amqp091.Publishing{UserId: "client"}))
+	})
+	t.Run("through a proxy", func(t *testing.T) {
+		at, file := free(t), filepath.Join(t.TempDir(), "delayer.yaml")
+		own, ownKey := ca.issue("proxy")
+		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `url: %s
+prefix: proxy
+binaryladder: {tick: 100ms, steps: [100ms, 200ms]}
+tls: {ca_file: %s, cert_file: %s, key_file: %s}
+serve: {amqp: {listen: %q, tls: {cert_file: %s, key_file: %s}}}
+`, address, ca.file, cert, key, at, own, ownKey), 0o600))
+		ctx, cancel := context.WithCancel(within(t))
+		ended := make(chan error, 1)
+		go func() {
+			serve := servecmd.Serve{Flags: service.Flags{Log: "text"}, Broker: flags.Broker{File: flags.File{Config: file}}}
+			ended <- serve.Run(ctx, cli.Streams{Out: io.Discard, Err: io.Discard})
+		}()
+		defer func() { cancel(); require.NoError(t, <-ended) }()
+
+		pool := x509.NewCertPool()
+		pool.AddCert(ca.cert)
+		trusted := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		proxied := mustParse(t, address)
+		proxied.Host = at
+		var conn *amqp091.Connection
+		require.NoError(t, until(t, func() (err error) {
+			conn, err = amqp091.DialTLS(proxied.String(), trusted)
+			return err
+		}, func(err error) bool { return err == nil }))
+		defer conn.Close() //nolint:errcheck // the test's end
+		ch, err := conn.Channel()
+		require.NoError(t, err)
+		in := consume(t, ch, "proxied")
+		require.NoError(t, ch.ExchangeDeclare("proxied", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "fanout"}))
+		require.NoError(t, ch.QueueBind("proxied", "", "proxied", false, nil))
+		require.NoError(t, ch.Confirm(false))
+		began := time.Now()
+		confirm, err := ch.PublishWithDeferredConfirm("proxied", "", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int32(200)}})
+		require.NoError(t, err)
+		require.True(t, confirm.Wait())
+		<-in
+		require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
+
+		// With AMQP 1.0 a client could log in by the certificate of delayer serve, so it is not shown.
+		modern, err := tls.Dial("tcp", at, trusted)
+		require.NoError(t, err)
+		defer modern.Close() //nolint:errcheck // the test's end
+		_, err = modern.Write([]byte("AMQP\x03\x01\x00\x00"))
+		require.NoError(t, err)
+		answer, _ := io.ReadAll(modern)
+		require.Empty(t, answer, "the broker takes no connection without a certificate")
 	})
 	t.Run("by another name", func(t *testing.T) {
 		cfg := cfg
