@@ -196,6 +196,59 @@ func TestServe_Proxy(t *testing.T) {
 	require.Equal(t, exitOK, again.stop())
 }
 
+// TestServe_ProxyAutoDelete: the broker deletes an exchange by itself, and no proxy hears of it.
+func TestServe_ProxyAutoDelete(t *testing.T) {
+	t.Parallel()
+	r := newProxyRig(t)
+	s, url := r.start()
+	ch := channel(t, url)
+	returned := ch.NotifyReturn(make(chan amqp091.Return, 10))
+	require.NoError(t, ch.Confirm(false))
+	in := consume(t, ch, "queue")
+	declare := func(ch *amqp091.Channel, durable, autoDelete bool) error {
+		return ch.ExchangeDeclare("orders", "x-delayed-message", durable, autoDelete, false, false, amqp091.Table{"x-delayed-type": "direct"})
+	}
+	arrives := func(id string) {
+		t.Helper()
+		began := time.Now()
+		send(t, ch, "orders", id, int32(200))
+		require.Equal(t, id, rabbittest.Next(t, in).MessageId)
+		assert.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
+	}
+	const durable, transient, autoDelete, stays = true, false, true, false
+	require.NoError(t, declare(ch, transient, autoDelete))
+	require.NoError(t, ch.QueueBind("queue", "key", "orders", false, nil))
+	require.ErrorContains(t, declare(channel(t, url), durable, autoDelete), "inequivalent arg 'durable'")
+	require.ErrorContains(t, declare(channel(t, url), transient, stays), "inequivalent arg 'auto_delete'")
+	arrives("first")
+
+	send(t, ch, "orders", "waiting", int32(500))
+	require.NoError(t, ch.QueueUnbind("queue", "key", "orders", nil)) // the last binding
+	for what, delay := range map[string]amqp091.Table{"a delay": {"x-delay": int32(1)}, "no delay": nil} {
+		other := channel(t, url)
+		closed := other.NotifyClose(make(chan *amqp091.Error, 1))
+		require.NoError(t, other.Publish("orders", "key", false, false, amqp091.Publishing{Headers: delay}))
+		require.Equal(t, amqp091.NotFound, rabbittest.Next(t, closed).Code, what)
+	}
+	send(t, ch, "orders", "from who was allowed to", int32(1))
+	direct := channel(t, r.url) // a message that serve reads once it is due is parked; others are kept
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		waiting := 0
+		for _, queue := range []string{r.prefix + ".unroutable", r.prefix + ".serve.parked." + r.prefix + ".proxy"} {
+			q, err := direct.QueueDeclarePassive(queue, true, false, false, false, nil)
+			require.NoError(t, err)
+			waiting += q.Messages
+		}
+		require.Equal(t, 2, waiting)
+	}, time.Minute, 20*time.Millisecond)
+
+	require.NoError(t, declare(ch, durable, autoDelete))
+	require.NoError(t, ch.QueueBind("queue", "key", "orders", false, nil))
+	arrives("again")
+	require.Empty(t, returned, "nothing that has a delay")
+	require.Equal(t, exitOK, s.stop())
+}
+
 // TestServe_ProxyRefuses: what the broker, or the plugin, would refuse, with a reason; and what a
 // user must not do is not done by the proxy either.
 func TestServe_ProxyRefuses(t *testing.T) {
