@@ -198,6 +198,10 @@ func (c *conn) fromBroker(f frame.Frame) frame.Frame {
 		if c.ended.Load() != nil { // it was ended meanwhile
 			_ = c.broker.SetReadDeadline(time.Now())
 		}
+	case frame.CloseOK:
+		if c.ended.Load() != nil { // it answers the proxy
+			return nil
+		}
 	case frame.ChannelClose:
 		a := f.Args()
 		if code, _, method := a.Uint16(), a.Short(), a.Uint32(); code == notFound && frame.Method(method) == frame.Publish {
