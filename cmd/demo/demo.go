@@ -79,7 +79,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
-	unset("DELAYER_") // somebody's settings
+	unset("DELAYER_") // settings of the user
 	page, err := free(ctx)
 	if err != nil {
 		return err

@@ -9,25 +9,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
-	go func() {
-		follow(ctx)
-		stop()
-	}()
-	if err := run(ctx, os.Stdout); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		os.Exit(1)
-	}
+	cli.Main(func(ctx context.Context, _ []string, _ io.Reader, out, failed io.Writer) int {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		go func() {
+			follow(ctx)
+			stop()
+		}()
+		if err := run(ctx, out); err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintln(failed, "demo:", err)
+			return cli.Failed
+		}
+		return cli.OK
+	})
 }
 
 // follow returns when whoever started this process has ended, such as a make that was killed.
