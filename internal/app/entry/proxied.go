@@ -56,7 +56,8 @@ func Delays(header string) bool {
 	return header == xdelay.Header || header == DelayHeader || header == DueHeader
 }
 
-func unroutable(prefix string) string { return prefix + ".unroutable" }
+// unroutable is the exchange that keeps what one of ours cannot route.
+func unroutable(prefix string) string { return delivery.NewStage(prefix, false).Unroutable() }
 
 // Fronts are the exchanges that package proxy publishes to: see [InFront].
 type Fronts struct {
