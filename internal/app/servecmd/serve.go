@@ -212,14 +212,16 @@ func openProxy(ctx context.Context, cfg proxy.Config, settings engine.Settings, 
 	if err != nil {
 		return nil, err
 	}
-	counts, connected, counted := service.NewProxyMetrics(proxy.Declared, proxy.Diverted, proxy.Passed)
+	clients, counts, counted := service.NewProxyMetrics(proxy.Declared, proxy.Diverted, proxy.Passed)
 	p, err := proxy.Open(ctx, cfg, proxy.Parts{
 		Dial: func(ctx context.Context, certificate bool) (net.Conn, error) {
 			return broker.DialSocket(ctx, settings.BrokerOptions("proxy"), certificate)
 		},
-		Fronts: runner.Fronts(), Vhost: vhost, Connected: connected, Counted: counted, Log: running.Log,
+		Fronts: runner.Fronts(), Vhost: vhost, Counted: counted, Log: running.Log,
+		Connected: func(change int) { clients.Add(float64(change)) },
 	})
 	if err == nil {
+		running.Register(func() prometheus.Collector { return clients })
 		running.Register(func() prometheus.Collector { return counts })
 	}
 	return p, err

@@ -25,10 +25,10 @@ func exposed(t *testing.T) map[string][]string {
 	descs := make(chan *prometheus.Desc, 100)
 	times, _ := NewEntryTimes()
 	answers, _ := NewHTTPTimes()
-	proxied, _, _ := NewProxyMetrics("declared")
+	clients, proxied, _ := NewProxyMetrics("declared")
 	for _, c := range []prometheus.Collector{
 		metrics.New(), NewQueueGauges(ended(t), backend.Config{}), NewPolicyGauges(ended(t), backend.Config{}),
-		NewOutboxGauges(ended(t), nil, nil), NewEntryGauges(ended(t), nil, nil), times, answers, proxied,
+		NewOutboxGauges(ended(t), nil, nil), NewEntryGauges(ended(t), nil, nil), times, answers, clients, proxied,
 	} {
 		c.Describe(descs)
 	}

@@ -230,33 +230,16 @@ func NewEntryGauges(ctx context.Context, log *slog.Logger, depths func(ctx conte
 	}, nil, messages)
 }
 
-// NewProxyMetrics returns what to register, and what to call when a client of the proxy has come (1)
-// or gone (-1), and for each thing that is counted.
-func NewProxyMetrics(counted ...string) (all prometheus.Collector, connected func(change int), count func(what string)) {
-	clients := prometheus.NewGauge(prometheus.GaugeOpts{Name: "delayer_proxy_connections", Help: "Clients that are connected to the proxy."})
-	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "delayer_proxy_total", Help: "Delayed exchanges declared through the proxy, and messages that it diverted or passed."}, []string{"action"})
+// NewProxyMetrics returns what to register: how many clients the proxy has, which the caller keeps,
+// and what is counted; and what to call for each thing that is.
+func NewProxyMetrics(counted ...string) (clients prometheus.Gauge, counts prometheus.Collector, count func(what string)) {
+	clients = prometheus.NewGauge(prometheus.GaugeOpts{Name: "delayer_proxy_connections", Help: "Clients that are connected to the proxy."})
+	total := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "delayer_proxy_total", Help: "Delayed exchanges declared through the proxy, and messages that it diverted or passed."}, []string{"action"})
 	by := map[string]prometheus.Counter{}
 	for _, what := range counted {
-		by[what] = counts.WithLabelValues(what)
+		by[what] = total.WithLabelValues(what)
 	}
-	return several{clients, counts}, func(change int) { clients.Add(float64(change)) }, func(what string) { by[what].Inc() }
-}
-
-// several are several collectors as one.
-type several []prometheus.Collector
-
-// Describe implements [prometheus.Collector].
-func (all several) Describe(out chan<- *prometheus.Desc) {
-	for _, c := range all {
-		c.Describe(out)
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (all several) Collect(out chan<- prometheus.Metric) {
-	for _, c := range all {
-		c.Collect(out)
-	}
+	return clients, total, func(what string) { by[what].Inc() }
 }
 
 // NewHTTPTimes returns what to register, and what to call for each request of an HTTP API that was
