@@ -51,7 +51,12 @@ func (e *events) observer() delayer.Observer {
 				}
 			})
 		},
-		Misrouted: func(event delayer.MisroutedEvent) { e.misrouted <- event },
+		Misrouted: func(event delayer.MisroutedEvent) {
+			select {
+			case e.misrouted <- event:
+			default: // the first are looked at; an observer must not wait
+			}
+		},
 	}
 }
 
