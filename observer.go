@@ -31,6 +31,10 @@ type Observer struct {
 	// process of a prefix moves them for all.
 	Misrouted func(MisroutedEvent)
 
+	// Proved is called when backend native has tried to prove that a connection's broker hides
+	// messages until they are due: before the first message, and about every ten seconds.
+	Proved func(ProofEvent)
+
 	// Held is called when a message comes into the memory of a controller, or leaves it.
 	Held func(HeldEvent)
 
@@ -110,6 +114,12 @@ type MisroutedEvent struct {
 	Backend       string
 	Exchange, Key string
 	Outcome       Outcome
+}
+
+// A ProofEvent is one attempt to prove that the broker hides messages.
+type ProofEvent struct {
+	Backend string
+	Err     error // nil: it does; otherwise nothing with a delay is published to that connection
 }
 
 // A HeldEvent changes how much a controller has in memory.

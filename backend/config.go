@@ -17,6 +17,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/native"
 	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
@@ -28,7 +29,7 @@ type Config struct {
 	// Options are common to all backends.
 	delayer.Options `yaml:",inline"`
 
-	// Backend is the strategy: one of [Names]. Default: binaryladder.
+	// Backend is the strategy: one of [Names], or [Auto]. Default: binaryladder.
 	Backend string `yaml:"backend"`
 
 	// BinaryLadder is used where Backend is binaryladder.
@@ -39,6 +40,8 @@ type Config struct {
 	Plugin plugin.Config `yaml:"plugin"`
 	// Controller is used where Backend is controller.
 	Controller controller.Config `yaml:"controller"`
+	// Native is used where Backend is native.
+	Native native.Config `yaml:"native"`
 }
 
 // Default returns the values that zero fields of a Config stand for. Two defaults depend on other
@@ -47,7 +50,7 @@ func Default() Config {
 	return Config{
 		Options: delayer.DefaultOptions(), Backend: binaryladder.Name,
 		BinaryLadder: binaryladder.Default(), FixedTiers: fixedtiers.Default(), Plugin: plugin.Default(),
-		Controller: controller.Default(),
+		Controller: controller.Default(), Native: native.Default(),
 	}
 }
 

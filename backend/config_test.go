@@ -45,7 +45,7 @@ func TestNoManagementIsTheDefault(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, connections, backend, binaryladder, fixedtiers, plugin, controller)",
+		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, connections, backend, binaryladder, fixedtiers, plugin, controller, native)",
 		"binaryladder: {level: 3}":         "open binaryladder.level: invalid configuration: line 1: unknown key (known: tick, routing, steps)",
 		"binaryladder: {steps: []}":        `open binaryladder.steps: invalid configuration: zero or nothing is not a value for it`,
 		"binaryladder: {steps: {a: b}}":    "cannot read map into string",

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -34,6 +36,10 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
 // the API does not answer.
 func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
+	cfg, err := Choose(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
 	settings, p, err := cfg.plan()
 	if err != nil {
 		return nil, err
@@ -82,6 +88,9 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 // names of the exchanges and queues that did not exist before, and is safe to repeat. Errors are
 // those of [Open].
 func Apply(ctx context.Context, cfg Config) (created []string, err error) {
+	if cfg, err = Choose(ctx, cfg); err != nil {
+		return nil, err
+	}
 	err = cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if created, err = ours.Missing(ctx, p); err != nil {
@@ -96,7 +105,9 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // prefix lose the queues for misrouted and unroutable messages as well.
 //
 // If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
-// ErrConflict and nothing is deleted. With force the messages are deleted too. Close all Delayers of
+// ErrConflict and nothing is deleted. What waits in queues of native the management API alone can
+// tell: without its address in Management the error is ErrConfig. It lags, so Remove then takes some
+// twenty seconds. With force the messages are deleted too. Close all Delayers of
 // the prefix first: those that are open declare the topology again. Other errors are those of
 // [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
@@ -104,6 +115,9 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 		ours := objects.Of(c.Control(), s.Backend)
 		if !force {
 			says, err := used(ctx, ours, p)
+			if err == nil && says == "" {
+				says, err = hiding(ctx, ours, s, p)
+			}
 			if err != nil {
 				return err
 			}
@@ -117,6 +131,42 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 		}
 		return ours.Remove(ctx, p)
 	})
+}
+
+// hiding says what waits in queues that hide it, or "".
+func hiding(ctx context.Context, ours objects.Live, s engine.Settings, p topology.Plan) (says string, err error) {
+	p.Queues = slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role != topology.Hidden })
+	exist, err := ours.Look(ctx, p)
+	if err != nil || len(exist) == 0 {
+		return "", err
+	}
+	api, vhost, err := s.API()
+	if err != nil {
+		return "", err
+	}
+	for _, pause := range [...]time.Duration{0, objects.HiddenLag} { // what came last is counted then
+		if err := pace.Sleep(ctx, pause); err != nil {
+			return "", err
+		}
+		counts, err := objects.Hidden(ctx, api, vhost, p)
+		if err != nil {
+			return "", err
+		}
+		total := 0
+		for _, n := range counts {
+			total += n
+		}
+		if total > 0 {
+			return fmt.Sprintf("messages: %d, in the queues of native, which hide them", total), nil
+		}
+		if err := objects.Uncounted(p, exist, counts); err != nil && pause > 0 {
+			return "", &delayer.Error{
+				Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrUnavailable, Cause: err,
+				Hint: "try again; or, if you know that nothing waits, remove with force",
+			}
+		}
+	}
+	return "", nil
 }
 
 // used says which queues hold messages or are consumed, or "". A count of 0 is not believed before

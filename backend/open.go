@@ -12,6 +12,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/native"
 	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/topology"
@@ -35,7 +36,8 @@ func OpenURL(ctx context.Context, url string) (delayer.Delayer, error) {
 	return Open(ctx, Config{Options: delayer.Options{URL: url}})
 }
 
-// Limits returns what a Delayer of this configuration can do. It asks no broker: with a ladder
+// Limits returns what a Delayer of this configuration can do; with [Auto] those of binaryladder. It asks
+// no broker: with a ladder
 // or tiers of quorum queues on RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	r, err := cfg.row()
@@ -68,6 +70,8 @@ var table = []row{
 		func(c *Config) (*plugin.Config, *delayer.Options) { return &c.Plugin, &c.Plugin.Options }),
 	of(controller.Name, controller.About(), controller.Open, controller.Topology, controller.Limits,
 		func(c *Config) (*controller.Config, *delayer.Options) { return &c.Controller, &c.Controller.Options }),
+	of(native.Name, native.About(), native.Open, native.Topology, native.Limits,
+		func(c *Config) (*native.Config, *delayer.Options) { return &c.Native, &c.Native.Options }),
 }
 
 // A row is a backend as this package knows it.
@@ -108,7 +112,7 @@ func of[C any](
 	}
 }
 
-// Names lists the backends.
+// Names lists the backends. [Auto] is none of them.
 func Names() []string {
 	names := make([]string, len(table))
 	for i, r := range table {
@@ -131,9 +135,12 @@ func (c Config) row() (row, error) {
 		}
 	}
 	name := cmp.Or(c.Backend, Default().Backend)
+	if name == Auto {
+		return automatic(), nil
+	}
 	i := slices.IndexFunc(table, func(r row) bool { return r.name == name })
 	if i < 0 {
-		return row{}, engine.ConfigError("backend", fmt.Errorf("unknown backend %q", name), "known: "+strings.Join(Names(), ", "))
+		return row{}, engine.ConfigError("backend", fmt.Errorf("unknown backend %q", name), "known: "+strings.Join(append(Names(), Auto), ", "))
 	}
 	return table[i], nil
 }

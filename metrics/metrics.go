@@ -32,6 +32,7 @@ type Collector struct {
 	deleted        *prometheus.CounterVec
 	redeclarations *prometheus.CounterVec
 	misrouted      *prometheus.CounterVec
+	proofs         *prometheus.CounterVec
 	held           prometheus.Gauge
 	heldBytes      prometheus.Gauge
 	rounds         prometheus.Counter
@@ -55,6 +56,7 @@ func New() *Collector {
 		deleted:        counter("deleted_objects_total", "Exchanges and queues that were found missing; messages in such a queue are lost.", "backend"),
 		redeclarations: counter("redeclarations_total", "Attempts to declare the topology again, by their result.", "backend", "result"),
 		misrouted:      counter("misrouted_total", "Misrouted messages that were moved on, by where they went.", "backend", "outcome"),
+		proofs:         counter("proofs_total", "Proofs that the broker of a connection hides messages until they are due, by their result.", "backend", "result"),
 		held:           gauge("controller_held_messages", "Messages in the memory of controllers.").WithLabelValues(),
 		heldBytes:      gauge("controller_held_bytes", "Bytes of messages in the memory of controllers.").WithLabelValues(),
 		rounds:         counter("controller_rounds_total", "Messages that controllers of rounds have sent to another waiting queue.").WithLabelValues(),
@@ -83,7 +85,7 @@ func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 func (c *Collector) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations,
-		c.misrouted, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
+		c.misrouted, c.proofs, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
 		c.handled, c.handling, c.parked,
 	}
 }
@@ -116,6 +118,9 @@ func (c *Collector) Observer() delayer.Observer {
 		},
 		Misrouted: func(e delayer.MisroutedEvent) {
 			c.misrouted.WithLabelValues(e.Backend, outcomes[e.Outcome]).Inc()
+		},
+		Proved: func(e delayer.ProofEvent) {
+			c.proofs.WithLabelValues(e.Backend, redeclared(e.Err)).Inc()
 		},
 		Held: func(e delayer.HeldEvent) {
 			c.held.Add(float64(e.Messages))

@@ -81,9 +81,45 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		s.Others, err = r.others(patient, states)
 		return err
 	})
-	if slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Waiting == nil }) {
+	if slices.ContainsFunc(s.Backends, hides) {
+		ask("what waits in queues that hide it", func() error { return r.askHidden(patient, s.Backends) })
+	}
+	if slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Name == "plugin" }) {
 		s.unknown("what waits in the plugin", errors.New("it is in no queue; delayer migrate assess --rabbitmqctl counts it"))
 	}
+}
+
+func hides(b Backend) bool {
+	return slices.ContainsFunc(b.Queues, func(q Queue) bool { return q.Hidden })
+}
+
+// askHidden counts what waits in queues that hide it.
+func (r *Reader) askHidden(ctx context.Context, backends []Backend) error {
+	for i := range backends {
+		b := &backends[i]
+		if !hides(*b) {
+			continue
+		}
+		at := slices.IndexFunc(r.parts, func(p part) bool { return p.name == b.Name })
+		counts, err := objects.Hidden(ctx, r.api, r.vhost, r.parts[at].plan)
+		if err != nil {
+			return err
+		}
+		exist, total := map[string]objects.State{}, 0
+		for j := range b.Queues {
+			q := &b.Queues[j]
+			exist[q.Name] = objects.State{}
+			if n, counted := counts[q.Name]; counted {
+				q.Messages, q.Hidden = n, false
+				total += n
+			}
+		}
+		if err := objects.Uncounted(r.parts[at].plan, exist, counts); err != nil {
+			return err
+		}
+		b.Waiting = &total
+	}
+	return nil
 }
 
 func withControllers(b Backend) bool { return b.Controllers != nil && *b.Controllers > 0 }

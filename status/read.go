@@ -55,7 +55,10 @@ type part struct {
 // Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
 // [delayer.ErrUnavailable] and [delayer.ErrAccess]. The management API is not asked yet.
 func Open(ctx context.Context, cfg Config) (*Reader, error) {
-	queues := cfg.Backend
+	queues, err := backend.Choose(ctx, cfg.Backend)
+	if err != nil {
+		return nil, err
+	}
 	queues.Backend = cmp.Or(queues.Backend, backend.Default().Backend)
 	settings, err := engine.Resolve(queues.Options, queues.Backend)
 	if err != nil {
@@ -207,7 +210,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
 func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
-	keeps, waiting, intake := map[topology.Role]Queue{}, 0, 0
+	keeps, waiting, intake, hides := map[topology.Role]Queue{}, 0, 0, false
 	var candidates *int // of the intake's consumers the broker counts the one that leads
 	for _, q := range p.plan.Queues {
 		state, there := states[q.Name]
@@ -215,6 +218,10 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 		case !there && p.configured && !q.Optional:
 			b.Missing = append(b.Missing, q.Name)
 		case !there:
+		case q.Role == topology.Hidden: // readAPI counts
+			hidden := queue(q, state)
+			hidden.Hidden, hides = true, true
+			b.Queues = append(b.Queues, hidden)
 		case q.Role == topology.Waiting || q.Role == topology.Intake:
 			b.Queues = append(b.Queues, queue(q, state))
 			waiting += state.Messages
@@ -236,7 +243,7 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 	if b.Controllers != nil && *b.Controllers == 0 {
 		b.Each, b.Held = []Controller{}, new(int)
 	}
-	if p.exchange == "" { // the plugin's messages are in no queue
+	if p.exchange == "" && !hides { // the plugin's messages are in no queue
 		b.Waiting = &waiting
 	}
 	return b, keeps

@@ -94,6 +94,9 @@ type Queue struct {
 	Wait      int64 `json:"wait_ms"`
 	Messages  int   `json:"messages"` // not counting those that consumers hold; bundles where Backend.Unread is there
 	Consumers int   `json:"consumers"`
+	// Hidden says that AMQP does not count the messages, and the management API, which lags by up to
+	// twelve seconds, has not either: Messages is not known.
+	Hidden bool `json:"hidden,omitempty"`
 	// Intake is the queue that controllers consume: from there messages go to another one, or to a
 	// controller's memory, at once.
 	Intake bool `json:"intake,omitempty"`

@@ -64,6 +64,7 @@ type Role string
 // The roles.
 const (
 	Waiting    Role = ""           // delayed messages wait here
+	Hidden     Role = "hidden"     // as Waiting, and AMQP does not count them
 	Intake     Role = "intake"     // controllers consume it
 	Candidates Role = "candidates" // stays empty: controllers consume it to be counted
 	Misrouted  Role = "misrouted"  // a Delayer sends on what is here

@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/backend/binaryladder"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/native"
 	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/lab/bench"
 )
@@ -26,7 +27,7 @@ type candidate struct {
 	named bool   // measured only if it is named
 
 	configure func(bench.Env, *backend.Config) error // nil: the backend's defaults
-	exchange  bool                                   // messages wait in an exchange, of a type that the broker may lack
+	exchange  bool                                   // messages wait in an exchange
 }
 
 // candidates lists all subjects in the order of the tables: each backend, also one that is not
@@ -60,6 +61,7 @@ func candidates(queueType string, steps []string) []candidate {
 				About: "TTL queues for 1, 2, 5, 10, 20, 30 and 60 s: what is between two waits for the longer one"},
 				group: fewTiers, named: true, configure: tierFew},
 		},
+		native.Name: {{Subject: bench.Subject{Hops: once, About: "quorum queues of RabbitMQ 4.4, which hide a message until its time"}, usual: "quorum"}},
 		plugin.Name: {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
 	}
 	var out []candidate
@@ -162,7 +164,7 @@ func (c candidate) open(ctx context.Context, env bench.Env) (delayer.Delayer, er
 	}
 	d, err := backend.Open(ctx, cfg)
 	var known *delayer.Error
-	if c.exchange && errors.As(err, &known) && known.Object == "" && errors.Is(err, delayer.ErrNotFound) {
+	if errors.As(err, &known) && known.Object == "" && errors.Is(err, delayer.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", bench.ErrSkip, known.Cause)
 	}
 	return d, err

@@ -120,17 +120,25 @@ func (c *campaign) oneNode(ctx context.Context) error {
 	defer func() { _ = b.Close() }()
 	c.plan.Broker, c.broker = b, b.Product()+" "+b.Version()
 	if !b.HasPlugin("rabbitmq_delayed_message_exchange") {
-		c.without("plugin")
+		c.without("plugin", "the broker does not have the plugin")
 	}
+	c.withoutHiding(b)
 	return c.each(ctx, todo)
 }
 
-// without leaves out a backend that needs a plugin, where the broker lacks it.
-func (c *campaign) without(name string) {
+// withoutHiding leaves out native where the broker does not hide messages.
+func (c *campaign) withoutHiding(b *rabbit.Broker) {
+	if !b.Hides() {
+		c.without("native", "the broker does not hide messages")
+	}
+}
+
+// without leaves out a backend that needs what the broker lacks.
+func (c *campaign) without(name, why string) {
 	all := len(c.plan.Subjects)
 	c.plan.Subjects = slices.DeleteFunc(c.plan.Subjects, func(s faults.Subject) bool { return s.Name == name })
 	if len(c.plan.Subjects) < all {
-		fmt.Fprintf(c.out, "skipped: %s: the broker does not have the plugin\n", name)
+		fmt.Fprintf(c.out, "skipped: %s: %s\n", name, why)
 	}
 }
 
@@ -152,7 +160,8 @@ func (c *campaign) cluster(ctx context.Context) error {
 	defer func() { _ = nodes.Close() }()
 	b := nodes.Nodes()[0]
 	c.plan.Cluster, c.broker = nodes, b.Product()+" "+b.Version()
-	c.without("plugin")
+	c.without("plugin", "the broker does not have the plugin")
+	c.withoutHiding(b)
 	return c.each(ctx, todo)
 }
 

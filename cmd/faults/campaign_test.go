@@ -32,8 +32,8 @@ func TestCampaign_Chooses(t *testing.T) {
 	require.NoError(t, c.prepare(all))
 	assert.Equal(t, []string{"controller", "plugin", "controller", "controller"}, names(c.plan.Subjects), "alone, and behind serve, too")
 	assert.Equal(t, 20*time.Second, c.plan.Redeliver, "lateness is judged by it")
-	c.without("plugin")
-	c.without("plugin")
+	c.without("plugin", "the broker does not have the plugin")
+	c.without("plugin", "the broker does not have the plugin")
 	assert.Equal(t, "skipped: plugin: the broker does not have the plugin\n", out.String(), "said once")
 	var todo []string
 	of, err := c.chosen(false)

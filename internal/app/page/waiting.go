@@ -119,6 +119,8 @@ func partOf(b status.Backend, now time.Time) waitingPart {
 	switch {
 	case b.Waiting == nil && b.Unread != nil:
 		p.Says = "How many wait is not known: the overview says why."
+	case b.Waiting == nil && len(b.Queues) > 0:
+		p.Says = "How many wait is not known: the queues hide their messages, and the management API alone counts them. The overview says what it answers."
 	case b.Waiting == nil:
 		p.Says = "How many wait is not known: the plugin's messages are in no queue. delayer migrate assess counts them."
 	case p.Slots:

@@ -114,6 +114,13 @@ func (b *Broker) Product() string { return b.about.product }
 // Version is the broker's version, such as "3.10.8".
 func (b *Broker) Version() string { return b.about.version }
 
+// Hides reports whether the broker can hide messages until their time: from RabbitMQ 4.4 on.
+func (b *Broker) Hides() bool {
+	var major, minor int
+	_, err := fmt.Sscanf(b.about.version, "%d.%d", &major, &minor)
+	return err == nil && (major > 4 || major == 4 && minor >= 4)
+}
+
 // Platform is what the broker says that it runs on, such as "Erlang/OTP 25.2.3".
 func (b *Broker) Platform() string { return b.about.platform }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A Subject is a configuration to be tried, without URL and prefix.
@@ -36,6 +37,12 @@ func Others(listed ...backend.Config) []Subject {
 		}
 	}
 	return others
+}
+
+// Hides reports whether messages wait in queues that hide them, as RabbitMQ does from 4.4 on.
+func Hides(cfg backend.Config) bool {
+	p, err := backend.Topology(cfg)
+	return err == nil && slices.ContainsFunc(p.Queues, func(q topology.Queue) bool { return q.Role == topology.Hidden })
 }
 
 // InExchange reports whether messages wait in an exchange: the queue type makes no difference.

@@ -23,5 +23,5 @@ func TestOthers(t *testing.T) {
 	for i, s := range rest {
 		names[i] = s.Name
 	}
-	require.Equal(t, []string{"fixedtiers/quorum", "fixedtiers/classic", "plugin"}, slices.Clip(names))
+	require.Equal(t, []string{"fixedtiers/quorum", "fixedtiers/classic", "native/quorum", "plugin"}, slices.Clip(names))
 }

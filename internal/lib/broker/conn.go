@@ -203,25 +203,25 @@ func (c *Conn) Channel(ctx context.Context) (*amqp091.Channel, error) {
 	return ch, err
 }
 
-// channel also returns the socket.
-func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, *wire, error) {
+// channel also returns the state in which the connection was.
+func (c *Conn) channel(ctx context.Context) (*amqp091.Channel, connState, error) {
 	for {
 		state, changed := c.now()
 		if state.conn != nil {
 			ch, err := c.open(state.conn)
 			if err == nil {
-				return ch, state.wire, nil
+				return ch, state, nil
 			}
 			if !state.conn.IsClosed() || isLimited(err) {
-				return nil, nil, c.fail("open channel", err)
+				return nil, state, c.fail("open channel", err)
 			}
 		}
 		select {
 		case <-changed:
 		case <-c.ctx.Done():
-			return nil, nil, &delayer.Error{Op: "connect", Backend: c.opts.Backend, Kind: delayer.ErrClosed}
+			return nil, state, &delayer.Error{Op: "connect", Backend: c.opts.Backend, Kind: delayer.ErrClosed}
 		case <-ctx.Done():
-			return nil, nil, c.gaveUp(ctx)
+			return nil, state, c.gaveUp(ctx)
 		}
 	}
 }

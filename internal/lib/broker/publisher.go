@@ -60,7 +60,14 @@ type Publishing struct {
 	// Fill makes the message when it is about to be written, unless it is nil: until then what goes
 	// into it may change. false: there is nothing to be sent. Message has no body before.
 	Fill func(*amqp091.Publishing) bool
+
+	// Proof must hold of the connection to which the message is written, unless it is nil.
+	Proof Proof
 }
+
+// A Proof returns nil if what a message needs of the broker holds on a connection. It is asked by the
+// goroutine that writes, for each message. With an error nothing of the message is sent.
+type Proof func(context.Context, *amqp091.Connection) error
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
 // concurrent use.
@@ -196,6 +203,16 @@ func (p *Publisher) accepted(size int) {
 
 func (p *Publisher) fail(kind, cause error, hint string) error {
 	return &delayer.Error{Op: "publish", Backend: p.backend, Kind: kind, Cause: cause, Hint: hint}
+}
+
+// Connections returns those for exchanges of ours that are up.
+func (p *Publisher) Connections() (up []*amqp091.Connection) {
+	for _, c := range p.channels {
+		if state, _ := c.conn.now(); state.conn != nil {
+			up = append(up, state.conn)
+		}
+	}
+	return up
 }
 
 // Close refuses new messages, waits at most ten seconds for outstanding confirms, closes the

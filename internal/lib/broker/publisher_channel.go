@@ -79,9 +79,9 @@ const (
 func (c *publisherChannel) run() {
 	defer close(c.done)
 	for lost := false; c.ctx.Err() == nil; {
-		ch, socket, err := c.conn.channel(c.ctx)
+		ch, on, err := c.conn.channel(c.ctx)
 		if err == nil {
-			o := newOpenChannel(ch, socket, cap(c.slots))
+			o := newOpenChannel(ch, on, cap(c.slots))
 			if err = ch.Confirm(waitForAnswer); err == nil {
 				if lost {
 					c.onReset()
@@ -163,8 +163,14 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 	}
 }
 
-// write writes a message, unless its caller has left.
+// write writes a message, unless its caller has left, or its Proof fails.
 func (c *publisherChannel) write(o *openChannel, m *Pending) {
+	if m.msg.Proof != nil {
+		if err := m.msg.Proof(c.ctx, o.conn); err != nil {
+			m.fail(delayer.ErrNotSent, err, "")
+			return
+		}
+	}
 	m.mu.Lock()
 	left := m.state == withdrawn
 	if !left {
@@ -212,6 +218,7 @@ const keptBody = 1 << 20
 // end.
 type openChannel struct {
 	ch        *amqp091.Channel
+	conn      *amqp091.Connection
 	gathering gathering     // used by the goroutine that writes
 	closed    chan struct{} // closed once ch is, and cause is known
 
@@ -229,9 +236,9 @@ type openChannel struct {
 	cause   error
 }
 
-func newOpenChannel(ch *amqp091.Channel, socket *wire, window int) *openChannel {
+func newOpenChannel(ch *amqp091.Channel, on connState, window int) *openChannel {
 	o := &openChannel{
-		ch: ch, gathering: newGathering(socket),
+		ch: ch, conn: on.conn, gathering: newGathering(on.wire),
 		closed:  make(chan struct{}),
 		opened:  time.Now(),
 		renew:   make(chan struct{}),

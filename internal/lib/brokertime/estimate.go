@@ -82,9 +82,14 @@ type estimate struct {
 // and stepped is by how much the broker's clock was ahead of what was known, or behind. Then, and
 // if nothing was known any more, the answer alone counts.
 func (e *estimate) learn(a answer) (stepped time.Duration) {
-	told := a.bounds().after(a.sent, a.received)
-	was := e.bounds.after(e.at, a.received)
-	rtt := a.received.mono - a.sent.mono
+	return e.narrow(a.bounds(), a.sent, a.received)
+}
+
+// narrow is learn with the bounds that an answer tells, as of when its question was sent.
+func (e *estimate) narrow(told bounds, sent, received instant) (stepped time.Duration) {
+	told = told.after(sent, received)
+	was := e.bounds.after(e.at, received)
+	rtt := received.mono - sent.mono
 	switch {
 	case !e.known:
 	case told.lo > was.hi:
@@ -93,11 +98,11 @@ func (e *estimate) learn(a answer) (stepped time.Duration) {
 		stepped = told.hi - was.lo
 	case !e.tooWide(was):
 		e.bounds = bounds{lo: max(told.lo, was.lo), hi: min(told.hi, was.hi)}
-		e.at, e.rtt = a.received, min(e.rtt, rtt)
+		e.at, e.rtt = received, min(e.rtt, rtt)
 		e.advance()
 		return 0
 	}
-	*e = estimate{bounds: told, at: a.received, rtt: rtt, known: true}
+	*e = estimate{bounds: told, at: received, rtt: rtt, known: true}
 	return stepped
 }
 

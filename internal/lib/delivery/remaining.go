@@ -38,6 +38,10 @@ func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining t
 			return 0, true
 		}
 	}
+	// A waiting queue of backend native has released it: nothing else gives such a message an x-death.
+	if _, hidden := headers[message.NativeDelay]; hidden && len(message.Deaths(headers)) > 0 {
+		return 0, true
+	}
 	if r.Own != nil {
 		if remaining, ok = r.Own(headers); ok {
 			return max(0, remaining), true

@@ -217,7 +217,7 @@ func (e *Engine) prepare(ctx context.Context, exchange, key string, delay time.D
 		msg.Priority = 0
 	}
 	out.Publishing = broker.Publishing{
-		Exchange: to.Exchange, Key: key, Optional: to.Optional,
+		Exchange: to.Exchange, Key: key, Optional: to.Optional, Proof: to.Proof,
 		Sole:    e.settings.QueueType == delayer.Quorum && !to.Optional, // an exchange of ours leads to one queue
 		Message: message.Seal(msg, envelope, to.Headers, to.Keys...),
 	}

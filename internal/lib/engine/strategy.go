@@ -8,6 +8,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
 )
@@ -75,6 +76,7 @@ type Entry struct {
 	Exchange string
 	Keys     []any         // strings; BCC keys beside the user's own
 	Headers  amqp091.Table // added to the message's
+	Proof    broker.Proof  // must hold where the message is written to; nil: nothing must
 
 	Optional bool // not mandatory: the exchange would return every message
 	Ordered  bool // in the queue no message may overtake another: it has no priority there

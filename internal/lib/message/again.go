@@ -26,9 +26,10 @@ func SealAgain(d *amqp091.Delivery, user string, e Envelope, more amqp091.Table,
 	return sealed
 }
 
-// forgetDeliveries removes the headers in which quorum queues count deliveries, and ours.
+// forgetDeliveries removes the headers in which quorum queues count deliveries, the time until which
+// one has hidden the message, and ours.
 func forgetDeliveries(headers amqp091.Table) {
-	for _, name := range [...]string{"x-delivery-count", "x-acquired-count", Came} {
+	for _, name := range [...]string{"x-delivery-count", "x-acquired-count", NativeDelay, Came} {
 		delete(headers, name)
 	}
 }

@@ -25,6 +25,7 @@ var stripped = [...]string{
 	"x-first-death-exchange", "x-first-death-queue", "x-first-death-reason",
 	"x-last-death-exchange", "x-last-death-queue", "x-last-death-reason",
 	"x-delay",
+	NativeDelay,
 	delayer.Header,
 	Stamp,
 	Came,

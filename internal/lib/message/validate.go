@@ -32,9 +32,21 @@ const maxPrefix = 128
 const directReplyTo = "amq.rabbitmq.reply-to"
 
 // NativeDelay is the header by which RabbitMQ 4.4 hides a message in a quorum queue until a time. It
-// would do so in waiting queues, too, and a time 300 years away crashes a queue for good. So no
-// message of ours has it, whatever the broker.
+// would do so in waiting queues, too, and a time 300 years away crashes a queue for good. So a user's
+// message may not have it, whatever the broker. Backend native writes it, and it then stays in the
+// message, where it does no harm once the time has passed. Such a message may be published again:
+// Seal removes the header.
 const NativeDelay = "x-opt-delivery-time"
+
+// ProvedKey begins the keys that lead to the waiting queues of backend native.
+const ProvedKey = Reserved + ":proved:"
+
+// spent reports whether the time in NativeDelay has passed. The broker's own clock says so: the
+// message was dead-lettered after it.
+func spent(headers amqp091.Table) bool {
+	at, is := headers[NativeDelay].(int64)
+	return is && at/1000 <= LastDeath(headers).Unix()
+}
 
 // ValidatePrefix checks the prefix of a Delayer's exchanges and queues.
 func ValidatePrefix(prefix string) error {
@@ -85,6 +97,7 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 		}
 	}
 	_, native := msg.Headers[NativeDelay]
+	native = native && !spent(msg.Headers)
 	switch {
 	case msg.Expiration != "":
 		return fmt.Errorf("Expiration %.32q would count while the message waits: give the destination queue an x-message-ttl instead", msg.Expiration)

@@ -107,7 +107,8 @@ func Compare(want Wanted, got Actual) (found []Difference) {
 		ours := exchanges[b.Source] || targets[b.Target] && b.Source != "" &&
 			!strings.HasPrefix(b.Source, want.Prefix+".") // what another backend of the prefix leads there
 		clock := strings.HasPrefix(b.Target, want.Prefix+".clock.") // a queue that a running Delayer has for itself
-		return !ours || clock || known && len(b.Args) == 0
+		gate := strings.HasPrefix(b.Key, message.ProvedKey)         // of a running Delayer, or of one that was killed
+		return !ours || clock || (known || gate) && len(b.Args) == 0
 	})
 	slices.SortFunc(surplus, func(a, b Bound) int {
 		return cmp.Compare(describeBinding(a.Binding), describeBinding(b.Binding))

@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -11,6 +10,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -22,30 +22,7 @@ type strategy struct {
 	wheel  *Wheel
 	clock  *clock
 	log    *publisher
-	steady steady
-}
-
-// A steady clock never goes back from one message to the next, so that those with the same delay are
-// due in their order. What is known of the broker's clock gets more exact, and what it shows at the
-// latest earlier.
-type steady struct {
-	mu        sync.Mutex
-	ahead, at time.Duration // of the broker's clock, of that of this process; and when that was so
-}
-
-// from returns what now is for a message that was published at a time by the clock of this process.
-// It may be later by up to a second because of that: at first the clock is known to a second.
-func (s *steady) from(now leader.Now, at time.Duration) leader.Now {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ahead := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
-	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
-	if by := most - ahead; by > 0 && by <= time.Second {
-		now.Clock.Latest = now.Clock.Latest.Add(by)
-		ahead = most
-	}
-	s.ahead, s.at = ahead, max(s.at, at)
-	return now
+	steady brokertime.Steady
 }
 
 func (s *strategy) Limits() delayer.Limits { return s.wheel.Limits() }
@@ -70,7 +47,8 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	at := m.Due.Add(-m.Delay)
 	left := until(at.Add(settle.Whole(m.Delay)), now)
 	if now.Known {
-		now = s.steady.from(now, settle.Reading(at))
+		known := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
+		now.Clock.Latest = now.Clock.Latest.Add(s.steady.Ahead(known, settle.Reading(at)) - known)
 	}
 	due, remaining, own := leader.Enter(now, max(0, left))
 	if r != nil && r.due != 0 {

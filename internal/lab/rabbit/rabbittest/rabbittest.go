@@ -201,6 +201,17 @@ func check(t testing.TB, err error) {
 // DelayedMessages is the plugin that backend/plugin needs. No broker has it by itself.
 const DelayedMessages = "rabbitmq_delayed_message_exchange"
 
+// NeedHiding returns the package's broker if it hides messages until their time, and skips the test
+// otherwise.
+func NeedHiding(t testing.TB) *rabbit.Broker {
+	t.Helper()
+	b := Broker(t)
+	if !b.Hides() {
+		Skipf(t, "RabbitMQ %s does not hide messages until their time: 4.4 does", b.Version())
+	}
+	return b
+}
+
 // NeedPlugin returns the package's broker if it has the plugin, and skips the test otherwise.
 func NeedPlugin(t testing.TB, name string) *rabbit.Broker {
 	t.Helper()

@@ -42,6 +42,9 @@ func TestPublish_ReservedNames(t *testing.T) {
 			if subjects.InExchange(cfg) {
 				rabbittest.NeedPlugin(t, "rabbitmq_delayed_message_exchange")
 			}
+			if subjects.Hides(cfg) {
+				rabbittest.NeedHiding(t)
+			}
 			cfg.URL, cfg.Prefix, cfg.Logger = b.URL(), rabbittest.Prefix(t), silent
 			d := rabbittest.Open(t, cfg)
 			owned, err := backend.Topology(cfg)

@@ -1,0 +1,177 @@
+// Package native delays messages in quorum queues of RabbitMQ 4.4, which hide a message until its
+// time. It is experimental: RabbitMQ 4.4 is not released, and its source may still change.
+//
+//	d, err := native.Open(ctx, native.Config{Options: delayer.Options{URL: url}})
+//
+// # How a message waits
+//
+// A publisher writes the due time into the header x-opt-delivery-time. A waiting queue, a quorum
+// queue, hides the message until then. It has a TTL of 0: a message that is due expires in the same
+// step, and is dead-lettered to the delivery exchange. Nothing consumes a waiting queue, and no
+// process is needed.
+//
+//	Publish ─→ <prefix>.native.enter ─→ <prefix>.native.wait.0 ─(at its time)→ <prefix>.delivery ─→ destination
+//
+// The messages for one destination wait in one queue, so that they come in order. Others may have
+// another queue: a broker dead-letters four or five thousand messages a second from each.
+//
+// # Which clock counts
+//
+// That of the Erlang node which leads the waiting queue. Publishers learn it by the queue's own
+// answers, to some milliseconds, and round up. If another node becomes the leader, what waits is
+// early or late by as much as the two clocks differ. A node's clock that is set changes Erlang's by
+// 1 % at most, until the node restarts: as with other quorum queues (docs/clocks.md).
+//
+// # What it needs
+//
+// RabbitMQ 4.4 on all nodes. Older brokers ignore the header, and would deliver at once. Nothing in
+// AMQP 0-9-1 tells which broker does. So a Delayer proves it on each connection, with messages of
+// its own, before the first message and about every ten seconds: the comment of the type gate says how. Without proof
+// Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
+//
+// Permissions to configure, write and read names that begin with the prefix, and to write to the
+// destinations.
+//
+// # Limits
+//
+// Delays up to ten years, to the millisecond. A longer one is refused. Messages cannot be cancelled
+// or postponed.
+//
+// # Guarantees
+//
+// Those of quorum queues with at-least-once dead-lettering: what was confirmed survives crashes, and
+// the loss of a minority of the cluster's nodes. After a crash a message may come twice.
+//
+// Some acts of an operator deliver what waits at once, or delete it, and the Delayer cannot prevent
+// that: rabbit_quorum_queue:retry_delayed delivers, purging a waiting queue deletes.
+//
+// # What the consumer sees
+//
+// [delayer.Header], the headers of dead-lettering, and x-opt-delivery-time with the time at which the
+// message was due by the broker's clock. That time has passed, so a queue that the consumer
+// publishes the message to does not hide it again. Publish removes it from a message that was
+// delivered, and refuses one that a program has set itself.
+package native
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// Name is the name of this backend in a configuration.
+const Name = "native"
+
+// About describes this backend for tables and reports.
+func About() delayer.About {
+	return delayer.About{Adds: []string{message.NativeDelay}, Deaths: true}
+}
+
+// Config is how many queues there are. A zero field means its default.
+type Config struct {
+	// Options are common to all backends. A backend.Config, and so a file, has them at its top
+	// level: there this field must be zero. QueueType must be quorum, the default.
+	Options delayer.Options `yaml:"-"`
+
+	// Queues is how many waiting queues there are, 1 to 16. All Delayers of a prefix must agree. One
+	// dead-letters four or five thousand messages a second. Default: 4.
+	Queues int `yaml:"queues"`
+}
+
+// Default returns the defaults of a Config.
+func Default() Config { return Config{Queues: 4} }
+
+const mostQueues = 16
+
+// Open connects, declares the queues, and proves on each connection that they hide messages. ctx
+// bounds the opening only.
+//
+// ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
+// ErrNotFound means that it is too old. ErrConflict means that objects of these names exist with
+// another configuration, or that a policy would harm them. After an error nothing is left open.
+func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
+	s, settings, err := newStrategy(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := engine.Connect(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Control().Conn().From(Since()) { // then nothing is to be declared
+		version := c.Version
+		c.Close()
+		return nil, lacking(fmt.Errorf("RabbitMQ %s does not hide messages until their time", version))
+	}
+	e, err := c.Start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	d := &native{Engine: e, strategy: s}
+	if err := s.start(ctx, e, settings); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Since returns the series of RabbitMQ from which on Open tries it.
+func Since() (major, minor int) { return 4, 4 }
+
+func lacking(cause error) error {
+	return &delayer.Error{
+		Op: "open", Backend: Name, Kind: delayer.ErrNotFound, Cause: cause,
+		Hint: "it takes RabbitMQ 4.4 on all nodes; or use backend binaryladder, or auto, which takes native where it can",
+	}
+}
+
+// A native is the Delayer.
+type native struct {
+	*engine.Engine
+	strategy *strategy
+}
+
+// Close implements [delayer.Delayer].
+func (n *native) Close() error {
+	n.strategy.close()
+	return n.Engine.Close()
+}
+
+// Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
+func Topology(cfg Config) (topology.Plan, error) {
+	s, settings, err := newStrategy(cfg)
+	if err != nil {
+		return topology.Plan{}, err
+	}
+	return settings.Whole(s.Plan()), nil
+}
+
+// Limits returns what native queues can do. It asks no broker. Errors are ErrConfig.
+func Limits(cfg Config) (delayer.Limits, error) {
+	s, _, err := newStrategy(cfg)
+	if err != nil {
+		return delayer.Limits{}, err
+	}
+	return s.Limits(), nil
+}
+
+func newStrategy(cfg Config) (*strategy, engine.Settings, error) {
+	s, err := engine.Resolve(cfg.Options, Name)
+	if err != nil {
+		return nil, s, err
+	}
+	if s.QueueType != delayer.Quorum {
+		return nil, s, engine.ConfigError("queue_type", fmt.Errorf("%s queues do not hide messages", s.QueueType), "native takes quorum queues")
+	}
+	if cfg.Queues == 0 {
+		cfg.Queues = Default().Queues
+	}
+	if cfg.Queues < 1 || cfg.Queues > mostQueues {
+		return nil, s, engine.ConfigError(Name+".queues", fmt.Errorf("%d is not between 1 and %d", cfg.Queues, mostQueues), "")
+	}
+	return &strategy{names: names{s.Prefix + ".native", s.Stage()}, queues: cfg.Queues, opened: make(chan struct{})}, s, nil
+}

@@ -1,0 +1,92 @@
+package native
+
+import (
+	"context"
+	"hash/fnv"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/ttl"
+	"github.com/delayer-go/delayer/topology"
+)
+
+// strategy is the [engine.Strategy] of native queues.
+type strategy struct {
+	names
+	queues int
+
+	opened chan struct{} // closed once what follows is set
+	prover *prover
+}
+
+func (s *strategy) Limits() delayer.Limits {
+	l := ttl.Guarantees(delayer.Quorum)
+	l.Max, l.Resolution = objects.MaxTTL, time.Millisecond
+	return l
+}
+
+func (s *strategy) Growth() message.Growth {
+	return message.Growth{
+		Hops: 1, Keys: 1, KeySize: len(newGate(s.queues).keys[s.queues-1]), NameSize: len(s.wait(s.queues)),
+		HeaderSize: 1 + len(message.NativeDelay) + 9, // an integer of 64 bits with its type
+	}
+}
+
+// start begins to prove that the queues hide messages. After an error the strategy is of no use.
+func (s *strategy) start(ctx context.Context, e *engine.Engine, settings engine.Settings) error {
+	s.prover = newProver(s, e, settings)
+	close(s.opened)
+	if err := s.prover.open(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *strategy) close() {
+	if s.prover != nil {
+		s.prover.close()
+	}
+}
+
+// Enter implements [engine.Strategy]. The messages of a destination go to one queue: the engine
+// promises their order.
+func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return engine.Entry{}, broker.Explain("publish", Name, "", context.Cause(ctx))
+	}
+	g, err := s.prover.gate(ctx)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(message.Unpad(m.Destinations[0].(string))))
+	queue := int(hash.Sum32() % uint32(s.queues)) //nolint:gosec // at most mostQueues
+	due, err := s.prover.due(ctx, queue, m)
+	if err != nil {
+		return engine.Entry{}, err
+	}
+	return engine.Entry{
+		Exchange: s.enter(), Keys: append([]any{message.Pad(g.keys[queue], m.Words)}, m.Destinations...),
+		Headers: amqp091.Table{message.NativeDelay: due}, Proof: g.proof,
+	}, nil
+}
+
+// Reset implements [keeper.OnUse]: the queues may be others.
+func (s *strategy) Reset() {
+	select {
+	case <-s.opened:
+		s.prover.reset()
+	default: // nothing is bound yet
+	}
+}
+
+// Used implements [keeper.OnUse]. No message that waits needs a gate.
+func (s *strategy) Used() topology.Plan { return topology.Plan{} }

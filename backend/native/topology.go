@@ -1,0 +1,47 @@
+package native
+
+import (
+	"fmt"
+
+	"github.com/delayer-go/delayer/internal/lib/delivery"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
+
+	"github.com/delayer-go/delayer"
+)
+
+// names are those of the broker's objects:
+//
+//	<prefix>.native            the marker that holds the configuration
+//	<prefix>.native.enter      where Publish publishes to
+//	<prefix>.native.wait.0     where messages wait
+type names struct {
+	own   string
+	stage delivery.Stage
+}
+
+func (n names) enter() string     { return n.own + ".enter" }
+func (n names) wait(i int) string { return fmt.Sprintf("%s.wait.%d", n.own, i) }
+
+// forgottenKey leads a question of a proof to the discard queue too: its own queue may be gone by
+// the time that it is released.
+const forgottenKey = message.Reserved + ":forgotten"
+
+// Plan is the topology, without the delivery stage. The exchange has no alternate exchange, so that
+// a message is returned if its queue is gone. Nothing is bound to it: see gate. It is a topic
+// exchange since our keys have as many words as the user's.
+func (s *strategy) Plan() topology.Plan {
+	p := topology.Plan{
+		Markers:   []topology.Marker{{Name: s.own, Config: fmt.Sprintf("%s:queues=%d", s.own, s.queues)}},
+		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: topology.Topic}},
+		Bindings:  []topology.Binding{{Source: s.stage.Exchange(), Key: forgottenKey, Target: s.stage.Discard()}},
+	}
+	for i := range s.queues {
+		const atOnce = 0 // once it is released
+		q := objects.WaitingQueue(s.wait(i), delayer.Quorum, atOnce, s.stage.Exchange())
+		q.Role, q.Args["x-message-ttl"] = topology.Hidden, int64(atOnce)
+		p.Queues = append(p.Queues, q)
+	}
+	return p
+}

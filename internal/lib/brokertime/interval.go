@@ -1,0 +1,99 @@
+package brokertime
+
+import (
+	"sync"
+	"time"
+)
+
+// An Interval is what is known of a clock at the broker by other questions than those of a [Clock].
+// Its promises are the same. It is safe for concurrent use.
+type Interval struct {
+	epoch time.Time
+
+	mu       sync.Mutex
+	estimate estimate
+	steady   Steady
+}
+
+// NewInterval returns an Interval that knows nothing yet.
+func NewInterval() *Interval { return &Interval{epoch: time.Now()} }
+
+// A Moment is a reading of this machine's clocks, for an Interval.
+type Moment struct{ instant }
+
+// Now is this moment.
+func (i *Interval) Now() Moment {
+	now := time.Now()
+	return Moment{instant{now.Sub(i.epoch), now.Round(0)}}
+}
+
+// Learn says that the clock showed from or more when an answer was received, and less than to when
+// its question was sent. stepped is not 0 if that contradicts what was known: see [Clock]. Then, and
+// if nothing was known, the answer alone counts.
+func (i *Interval) Learn(sent, received Moment, from, to time.Time) (stepped time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	told := bounds{
+		lo: time.Duration(from.UnixNano()) - received.mono,
+		hi: time.Duration(to.UnixNano()) - sent.mono,
+	}
+	return i.estimate.narrow(told, sent.instant, received.instant)
+}
+
+// Forget forgets what is known.
+func (i *Interval) Forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.estimate = estimate{}
+}
+
+// Read returns what the clock shows now. ok is false if that is not known to a second or so, and
+// the reading is then of no use, except that it may be the beginning of one: see Learn.
+func (i *Interval) Read() (r Reading, ok bool) {
+	now := i.Now()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	b, ok := i.estimate.now(now.instant)
+	return Reading{Earliest: shown(now.mono, b.lo), Latest: shown(now.mono, b.hi)}, ok
+}
+
+// RoundTrip is the shortest that was seen.
+func (i *Interval) RoundTrip() time.Duration {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.estimate.rtt
+}
+
+// At returns what the clock shows at a later time of this process, at the latest, for something
+// that began at a time: see [Steady]. Both times must have a monotonic reading.
+func (i *Interval) At(later, began time.Time) (at time.Time, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now()
+	b, ok := i.estimate.now(instant{now.Sub(i.epoch), now.Round(0)})
+	return shown(later.Sub(i.epoch), i.steady.Ahead(b.hi, began.Sub(i.epoch))), ok
+}
+
+func shown(mono, ahead time.Duration) time.Time { return time.Unix(0, int64(mono+ahead)) }
+
+// A Steady keeps what is known of a clock from going back from one message to the next, so that
+// those with the same delay are due in their order. What is known gets more exact, and what the
+// clock shows at the latest earlier.
+type Steady struct {
+	mu        sync.Mutex
+	ahead, at time.Duration
+}
+
+// Ahead returns by how much the broker's clock is ahead of that of this process at the most, for a
+// message that was published at a time of this process. It is what is known now, or more by up to a
+// second: at first the clock is known to a second.
+func (s *Steady) Ahead(known, at time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := s.ahead - max(0, at-s.at)/2 // so it goes back, at half the pace of time
+	if by := most - known; by > 0 && by <= time.Second {
+		known = most
+	}
+	s.ahead, s.at = known, max(s.at, at)
+	return known
+}
