@@ -80,26 +80,23 @@ func (g *gate) bindings(n names) (p topology.Plan) {
 	return p
 }
 
-// known returns the last verdict of a connection, if it still counts.
-func (g *gate) known(conn *amqp091.Connection) (verdict, bool) {
+// Known implements [broker.Proof].
+func (g *gate) Known(conn *amqp091.Connection) (err error, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v, ok := g.proved[conn]
-	return v, ok && (v.err == nil || time.Since(v.when) < failAgain)
+	return v.err, ok && (v.err == nil || time.Since(v.when) < failAgain)
 }
 
-// proof implements [broker.Proof].
-func (g *gate) proof(ctx context.Context, conn *amqp091.Connection) error {
-	if v, ok := g.known(conn); ok {
-		return v.err
-	}
+// Prove implements [broker.Proof].
+func (g *gate) Prove(ctx context.Context, conn *amqp091.Connection) error {
 	p := g.prover
 	if err := p.take(ctx); err != nil {
 		return err
 	}
-	defer p.give()
-	if v, ok := g.known(conn); ok { // another channel of the connection was first
-		return v.err
+	if err, known := g.Known(conn); known { // another channel of the connection was first
+		p.give()
+		return err
 	}
 	return p.judge(ctx, g, conn)
 }
@@ -116,4 +113,4 @@ func (g *gate) judged(conn *amqp091.Connection, err error) {
 	g.proved[conn] = verdict{err, time.Now()}
 }
 
-var _ broker.Proof = (*gate)(nil).proof
+var _ broker.Proof = (*gate)(nil)

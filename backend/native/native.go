@@ -138,7 +138,9 @@ type native struct {
 // Close implements [delayer.Delayer].
 func (n *native) Close() error {
 	n.strategy.close()
-	return n.Engine.Close()
+	err := n.Engine.Close()
+	n.strategy.prover.judging.Wait()
+	return err
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.

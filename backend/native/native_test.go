@@ -67,18 +67,19 @@ func TestGate(t *testing.T) {
 // TestGate_Verdicts: one that passed counts until the connection ends, one that failed for a second.
 func TestGate_Verdicts(t *testing.T) {
 	g, conn := newGate(1), &amqp091.Connection{}
-	_, ok := g.known(conn)
-	require.False(t, ok)
+	_, known := g.Known(conn)
+	require.False(t, known)
 	g.judged(conn, nil)
-	_, ok = g.known(conn)
-	require.True(t, ok)
+	err, known := g.Known(conn)
+	require.True(t, known)
+	require.NoError(t, err)
 	g.judged(conn, errSilent)
-	v, ok := g.known(conn)
-	require.True(t, ok)
-	require.ErrorIs(t, v.err, errSilent)
+	err, known = g.Known(conn)
+	require.True(t, known)
+	require.ErrorIs(t, err, errSilent)
 	g.proved[conn] = verdict{errSilent, time.Now().Add(-failAgain)}
-	_, ok = g.known(conn)
-	require.False(t, ok)
+	_, known = g.Known(conn)
+	require.False(t, known)
 }
 
 // A queue answers questions as RabbitMQ does.

@@ -52,6 +52,7 @@ type prover struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	judging sync.WaitGroup // ends with the connections at the latest
 }
 
 func newProver(s *strategy, e *engine.Engine, settings engine.Settings) *prover {
@@ -75,7 +76,7 @@ func (p *prover) open(ctx context.Context) error {
 		return err
 	}
 	for _, conn := range p.conns() {
-		if err := g.proof(ctx, conn); errors.Is(err, errIgnored) {
+		if err := g.Prove(ctx, conn); errors.Is(err, errIgnored) {
 			return lacking(err)
 		} else if err != nil {
 			return &delayer.Error{Op: "open", Backend: Name, Kind: delayer.ErrUnavailable, Cause: err, Hint: "try again; the broker's log may say more"}
@@ -211,19 +212,32 @@ func (p *prover) run() {
 			_ = pace.Sleep(p.ctx, lookAgain)
 			continue
 		}
-		err := p.judge(p.ctx, g, conns[next%len(conns)])
-		p.give()
-		if err != nil {
+		if p.judge(p.ctx, g, conns[next%len(conns)]) != nil {
 			_ = pace.Sleep(p.ctx, failAgain)
 		}
 	}
 }
 
-// judge proves a connection, and tells of it. The caller has the turn.
+// judge proves a connection, and tells of it. The caller has the turn, which judge gives back: later,
+// if ctx ends while the connection takes nothing, since amqp091-go's calls take no context.
 func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, proofTimeout, errSilent)
-	defer cancel()
-	err := p.prove(ctx, g, conn)
+	done := make(chan error, 1)
+	p.judging.Go(func() {
+		defer cancel()
+		defer p.give()
+		done <- p.tell(g, conn, p.prove(ctx, g, conn))
+	})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell notes what a proof has said of a connection.
+func (p *prover) tell(g *gate, conn *amqp091.Connection, err error) error {
 	if err != nil && p.ctx.Err() != nil {
 		return &delayer.Error{Op: "publish", Backend: Name, Kind: delayer.ErrClosed}
 	}
@@ -231,7 +245,7 @@ func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) e
 	if err != nil {
 		err = fmt.Errorf("RabbitMQ %s at %v: %w", version, conn.RemoteAddr(), err)
 	}
-	before, known := g.known(conn)
+	before, known := g.Known(conn)
 	g.judged(conn, err)
 	if p.settings.Observer.Proved != nil {
 		p.settings.Observer.Proved(delayer.ProofEvent{Backend: Name, Err: err})
@@ -240,7 +254,7 @@ func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) e
 	switch {
 	case err != nil:
 		p.log.Warn("no message is published to a connection: it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
-	case !known || before.err != nil:
+	case !known || before != nil:
 		p.log.Info("proved that the broker hides messages until they are due", at...)
 	}
 	if errors.Is(err, broker.ErrReturned) {
@@ -273,8 +287,10 @@ func (p *prover) prove(ctx context.Context, g *gate, conn *amqp091.Connection) e
 		return err
 	}
 	defer ch.Close() //nolint:errcheck // fails only if it is closed already
+	const most = 16  // messages to a queue in a round: with less room, what is returned would hold up the connection
 	a := &asking{
-		prover: p, gate: g, ch: ch, returns: ch.NotifyReturn(make(chan amqp091.Return, 1)), closed: ch.NotifyClose(make(chan *amqp091.Error, 1)),
+		prover: p, gate: g, ch: ch,
+		returns: ch.NotifyReturn(make(chan amqp091.Return, most*len(p.clocks))), closed: ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		ladders: make([]ladder, len(p.clocks)), sent: map[string]question{},
 	}
 	const mostRounds, narrowing = 24, 10 // a slow network may not tell it any better

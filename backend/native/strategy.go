@@ -75,7 +75,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}
 	return engine.Entry{
 		Exchange: s.enter(), Keys: append([]any{message.Pad(g.keys[queue], m.Words)}, m.Destinations...),
-		Headers: amqp091.Table{message.NativeDelay: due}, Proof: g.proof,
+		Headers: amqp091.Table{message.NativeDelay: due}, Proof: g,
 	}, nil
 }
 

@@ -65,9 +65,14 @@ type Publishing struct {
 	Proof Proof
 }
 
-// A Proof returns nil if what a message needs of the broker holds on a connection. It is asked by the
-// goroutine that writes, for each message. With an error nothing of the message is sent.
-type Proof func(context.Context, *amqp091.Connection) error
+// A Proof says whether what a message needs of the broker holds on a connection. The goroutine that
+// writes asks it before each message. With an error nothing of the message is sent.
+type Proof interface {
+	// Known returns what Prove has said of a connection, if that still counts.
+	Known(*amqp091.Connection) (err error, known bool)
+	// Prove finds out. It uses channels of its own.
+	Prove(context.Context, *amqp091.Connection) error
+}
 
 // Publisher publishes with confirms, and mandatory unless a message says otherwise. It is safe for
 // concurrent use.

@@ -124,7 +124,6 @@ func TestNative_AnotherQueue(t *testing.T) {
 		"x-queue-type": "classic", "x-message-ttl": int64(0), "x-dead-letter-exchange": cfg.Prefix + ".delivery",
 	})
 	require.NoError(t, err)
-	require.NoError(t, r.Ch.QueueBind(wait, "#", cfg.Prefix+".native.enter", false, nil)) // as a stranger might
 	_, err = publish()
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.True(t, delayer.SafeToRetry(err))
