@@ -24,6 +24,7 @@
 //   - controller: in the queue of the due time, from which a controller takes the message shortly
 //     before. Such messages can be cancelled and postponed.
 //   - plugin: in an exchange of type x-delayed-message.
+//   - native, experimental: in a quorum queue of RabbitMQ 4.4, which hides it until it is due.
 //
 // # Guarantees
 //

@@ -8,7 +8,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // A Subject is a configuration to be tried, without URL and prefix.
@@ -41,8 +40,13 @@ func Others(listed ...backend.Config) []Subject {
 
 // Hides reports whether messages wait in queues that hide them, as RabbitMQ does from 4.4 on.
 func Hides(cfg backend.Config) bool {
-	p, err := backend.Topology(cfg)
-	return err == nil && slices.ContainsFunc(p.Queues, func(q topology.Queue) bool { return q.Role == topology.Hidden })
+	p, _ := backend.Topology(cfg)
+	for _, q := range p.Queues {
+		if q.Role == "hidden" {
+			return true
+		}
+	}
+	return false
 }
 
 // InExchange reports whether messages wait in an exchange: the queue type makes no difference.
