@@ -73,11 +73,12 @@ func newGate(queues int) *gate {
 }
 
 // bindings lead messages with the keys of the gate to the queues, whatever words were added.
-func (g *gate) bindings(n names) (p topology.Plan) {
+func (g *gate) bindings(n names) []topology.Binding {
+	list := make([]topology.Binding, len(g.keys))
 	for i, key := range g.keys {
-		p.Bindings = append(p.Bindings, topology.Binding{Source: n.enter(), Key: key + ".#", Target: n.wait(i)})
+		list[i] = topology.Binding{Source: n.enter(), Key: key + ".#", Target: n.wait(i)}
 	}
-	return p
+	return list
 }
 
 // Known implements [broker.Proof].

@@ -111,12 +111,14 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &native{Engine: e, strategy: s}
-	if err := s.start(ctx, e, settings); err != nil {
-		_ = d.Close()
+	s.prover = newProver(s, e, settings)
+	close(s.opened)
+	e.Drained = s.prover.close
+	if err := s.prover.open(ctx); err != nil {
+		_ = e.Close()
 		return nil, err
 	}
-	return d, nil
+	return e, nil
 }
 
 // Since returns the series of RabbitMQ from which on Open tries it.
@@ -127,20 +129,6 @@ func lacking(cause error) error {
 		Op: "open", Backend: Name, Kind: delayer.ErrNotFound, Cause: cause,
 		Hint: "it takes RabbitMQ 4.4 on all nodes; or use backend binaryladder, or auto, which takes native where it can",
 	}
-}
-
-// A native is the Delayer.
-type native struct {
-	*engine.Engine
-	strategy *strategy
-}
-
-// Close implements [delayer.Delayer].
-func (n *native) Close() error {
-	n.strategy.close()
-	err := n.Engine.Close()
-	n.strategy.prover.judging.Wait()
-	return err
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.

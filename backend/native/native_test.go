@@ -61,7 +61,7 @@ func TestGate(t *testing.T) {
 	require.Equal(t, []topology.Binding{
 		{Source: "p.native.enter", Key: g.keys[0] + ".#", Target: "p.native.wait.0"},
 		{Source: "p.native.enter", Key: g.keys[1] + ".#", Target: "p.native.wait.1"},
-	}, g.bindings(names{own: "p.native"}).Bindings)
+	}, g.bindings(names{own: "p.native"}))
 }
 
 // TestGate_Verdicts: one that passed counts until the connection ends, one that failed for a second.

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,21 +39,23 @@ type prover struct {
 	control  *broker.Control
 	conns    func() []*amqp091.Connection
 	log      *slog.Logger
+	warnings pace.Warnings
 
-	turn   chan struct{} // held by who uses back, now or the asked
+	turn   chan struct{} // held by who uses the next four
 	back   broker.Returns
-	clocks []*brokertime.Interval // one a queue
+	clocks []*brokertime.Interval // one a queue; each may be read without the turn
 	dated  []time.Time            // about what the clock of a queue's node shows, where more is not known
-	last   *gate                  // the one whose bindings are to be removed; nil: none
+	bound  []*gate                // those that are not unbound, the last one last
 
-	mu  sync.Mutex
-	now *gate // nil: to be made
+	mu     sync.Mutex
+	now    *gate // nil: to be made
+	resets int   // how often it was given up
+	failed error // of the last proof; nil: it passed
 
 	wake    pace.Signal // of run
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-	judging sync.WaitGroup // ends with the connections at the latest
 }
 
 func newProver(s *strategy, e *engine.Engine, settings engine.Settings) *prover {
@@ -86,15 +89,17 @@ func (p *prover) open(ctx context.Context) error {
 	return nil
 }
 
+// close is called once nothing is published any more.
 func (p *prover) close() {
 	p.cancel()
-	p.running.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if p.take(ctx) == nil {
-		p.unbind(ctx)
+		p.unbind(ctx, 0)
 		p.give()
 	}
+	p.running.Wait() // the connections that publish are closed
 }
 
 func (p *prover) take(ctx context.Context) error {
@@ -113,35 +118,35 @@ func (p *prover) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now = nil
+	p.resets++
 }
 
-func (p *prover) current() *gate {
+func (p *prover) current() (g *gate, resets int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.now
+	return p.now, p.resets
 }
 
-// gate returns the gate, and makes a new one if there is none.
+// gate returns the gate, and makes a new one if there is none. The last one stays bound meanwhile, for
+// messages that are on their way.
 func (p *prover) gate(ctx context.Context) (*gate, error) {
-	if g := p.current(); g != nil {
+	if g, _ := p.current(); g != nil {
 		return g, nil
 	}
 	if err := p.take(ctx); err != nil {
 		return nil, broker.Explain("publish", Name, "", err)
 	}
 	defer p.give()
-	if g := p.current(); g != nil {
+	g, resets := p.current()
+	if g != nil {
 		return g, nil
 	}
-	g := newGate(len(p.clocks))
+	p.unbind(ctx, 1)
+	g = newGate(len(p.clocks))
 	g.prover = p
-	p.mu.Lock()
-	p.now = g // before it is bound: it is not if this is reset meanwhile
-	p.mu.Unlock()
-	p.unbind(ctx)
-	p.last = g
+	p.bound = append(p.bound, g)
 	err := p.control.Do(ctx, func(ch *amqp091.Channel) error {
-		for _, b := range g.bindings(p.names).Bindings {
+		for _, b := range g.bindings(p.names) {
 			if err := objects.Bind(ch, b); err != nil {
 				return err
 			}
@@ -149,27 +154,29 @@ func (p *prover) gate(ctx context.Context) (*gate, error) {
 		return nil
 	})
 	if err != nil {
-		p.mu.Lock()
-		if p.now == g {
-			p.now = nil
-		}
-		p.mu.Unlock()
 		return nil, broker.Explain("publish", Name, "", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resets == resets {
+		p.now = g
 	}
 	return g, nil
 }
 
-// unbind removes the bindings of the last gate. It may fail: they do no harm.
-func (p *prover) unbind(ctx context.Context) {
-	if p.last == nil {
+// unbind removes the bindings of all gates but the last few. It may fail: they do no harm.
+func (p *prover) unbind(ctx context.Context, keep int) {
+	old := p.bound[:max(0, len(p.bound)-keep)]
+	p.bound = slices.Clone(p.bound[len(old):])
+	if len(old) == 0 {
 		return
 	}
-	bindings := p.last.bindings(p.names).Bindings
-	p.last = nil
 	_ = p.control.Do(ctx, func(ch *amqp091.Channel) error {
-		for _, b := range bindings {
-			if err := ch.QueueUnbind(b.Target, b.Key, b.Source, nil); err != nil {
-				return err
+		for _, g := range old {
+			for _, b := range g.bindings(p.names) {
+				if err := ch.QueueUnbind(b.Target, b.Key, b.Source, nil); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -187,7 +194,9 @@ func (p *prover) due(ctx context.Context, queue int, m engine.Wait) (int64, erro
 		select {
 		case <-time.After(lookAgain):
 		case <-ctx.Done():
-			cause := fmt.Errorf("the time at queue %s is not known: %w", p.wait(queue), context.Cause(ctx))
+			p.mu.Lock()
+			cause := fmt.Errorf("the time at queue %s is not known: %w", p.wait(queue), cmp.Or(p.failed, context.Cause(ctx)))
+			p.mu.Unlock()
 			return 0, &delayer.Error{Op: "publish", Backend: Name, Kind: delayer.ErrNotSent, Cause: cause}
 		case <-p.ctx.Done():
 			return 0, &delayer.Error{Op: "publish", Backend: Name, Kind: delayer.ErrClosed}
@@ -207,7 +216,8 @@ func (p *prover) run() {
 			pause.Stop()
 		case <-pause.C:
 		}
-		conns, g := p.conns(), p.current()
+		conns := p.conns()
+		g, _ := p.current()
 		if len(conns) == 0 || g == nil || p.take(p.ctx) != nil {
 			_ = pace.Sleep(p.ctx, lookAgain)
 			continue
@@ -223,7 +233,7 @@ func (p *prover) run() {
 func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, proofTimeout, errSilent)
 	done := make(chan error, 1)
-	p.judging.Go(func() {
+	p.running.Go(func() {
 		defer cancel()
 		defer p.give()
 		done <- p.tell(g, conn, p.prove(ctx, g, conn))
@@ -250,10 +260,13 @@ func (p *prover) tell(g *gate, conn *amqp091.Connection, err error) error {
 	if p.settings.Observer.Proved != nil {
 		p.settings.Observer.Proved(delayer.ProofEvent{Backend: Name, Err: err})
 	}
+	p.mu.Lock()
+	p.failed = err
+	p.mu.Unlock()
 	at := []any{"connection", conn.LocalAddr().String(), "broker", conn.RemoteAddr().String(), "version", version}
 	switch {
 	case err != nil:
-		p.log.Warn("no message is published to a connection: it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
+		p.warnings.Warn(p.log, "nothing with a delay is published to a connection: it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
 	case !known || before != nil:
 		p.log.Info("proved that the broker hides messages until they are due", at...)
 	}
@@ -271,7 +284,6 @@ var (
 
 // ignored is the error of a queue that does not hide.
 func (p *prover) ignored(queue int) error {
-	p.clocks[queue].Forget() // it may be that another node leads, whose clock is far ahead
 	return fmt.Errorf("%w %s was delivered at once: this node, or a member of that queue, is older than RabbitMQ 4.4 "+
 		"(rabbitmq-queues quorum_status must show machine version 9); or the clock of its leader is hours ahead", errIgnored, p.wait(queue))
 }
@@ -395,33 +407,32 @@ func (a *asking) ask(queue int) error {
 // times are those of the questions to a queue, ascending, in whole milliseconds.
 func (p *prover) times(queue, reach int) []time.Time {
 	clock := p.clocks[queue]
-	r, ok := clock.Read()
+	r, _ := clock.Read()
+	from := r.Earliest
 	var offsets []time.Duration // of from
-	from, to := r.Earliest, r.Latest
-	switch {
-	case ok, known(from) && known(to):
+	if known(r.Earliest) && known(r.Latest) {
 		from = from.Add(-time.Millisecond)
-		width := to.Add(time.Millisecond + clock.RoundTrip()/2).Sub(from) // the queue gets them later than they are sent
+		width := r.Latest.Add(time.Millisecond + clock.RoundTrip()/2).Sub(from) // the queue gets them later than they are sent
 		steps := 5
 		if p.fine(queue) {
 			steps = 3
 		}
-		for i := range steps + 1 {
+		for i := range steps {
 			offsets = append(offsets, width*time.Duration(i)/time.Duration(steps))
 		}
-		offsets = append(offsets, width+reaches[reach])
-	case known(from): // far ahead of what was thought
-		offsets = reaches[:reach+1]
-	default: // nothing is known, or it is behind
-		if !known(to) {
-			if p.dated[queue].IsZero() {
-				return nil // the marker tells
-			}
-			to = p.dated[queue].Add(2 * time.Second)
+		offsets = append(offsets, width, width+reaches[reach])
+	} else { // nothing is known, or one end of it
+		switch {
+		case known(r.Latest):
+			from = r.Latest
+		case known(from):
+		case p.dated[queue].IsZero():
+			return nil // the marker tells
+		default:
+			from = p.dated[queue].Add(2 * time.Second)
 		}
-		from = to
-		const day = 24 * time.Hour
-		offsets = []time.Duration{-day, -2 * time.Hour, -time.Minute, -4 * time.Second, -2 * time.Second, -time.Second, -time.Second / 2, 0, reaches[reach]}
+		offsets = append(offsets, -24*time.Hour, -2*time.Hour, -time.Minute, -4*time.Second, -2*time.Second, -time.Second, -time.Second/2, 0)
+		offsets = append(offsets, reaches[:reach+1]...)
 	}
 	times := make([]time.Time, len(offsets))
 	for i, offset := range offsets {

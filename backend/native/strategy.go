@@ -38,22 +38,6 @@ func (s *strategy) Growth() message.Growth {
 	}
 }
 
-// start begins to prove that the queues hide messages. After an error the strategy is of no use.
-func (s *strategy) start(ctx context.Context, e *engine.Engine, settings engine.Settings) error {
-	s.prover = newProver(s, e, settings)
-	close(s.opened)
-	if err := s.prover.open(ctx); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (s *strategy) close() {
-	if s.prover != nil {
-		s.prover.close()
-	}
-}
-
 // Enter implements [engine.Strategy]. The messages of a destination go to one queue: the engine
 // promises their order.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {

@@ -40,13 +40,6 @@ func (i *Interval) Learn(sent, received Moment, from, to time.Time) (stepped tim
 	return i.estimate.narrow(told, sent.instant, received.instant)
 }
 
-// Forget forgets what is known.
-func (i *Interval) Forget() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.estimate = estimate{}
-}
-
 // Read returns what the clock shows now. ok is false if that is not known to a second or so, and
 // the reading is then of no use, except that it may be the beginning of one: see Learn.
 func (i *Interval) Read() (r Reading, ok bool) {

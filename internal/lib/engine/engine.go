@@ -39,6 +39,8 @@ type Engine struct {
 
 	batches atomic.Uint64 // so many parts of them
 
+	Drained func() // called by Close once nothing is published any more, while there is the control connection; nil: nothing
+
 	closing context.Context    // ends with Close
 	stop    context.CancelFunc // ends closing, and with it the goroutines beside Publish
 	running sync.WaitGroup
@@ -71,6 +73,9 @@ func (e *Engine) Close() error {
 	}
 	if e.publisher != nil { // nil: it was never started
 		e.publisher.Close()
+	}
+	if e.Drained != nil {
+		e.Drained()
 	}
 	e.control.Close()
 	e.keeper.Wait()
