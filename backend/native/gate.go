@@ -82,11 +82,11 @@ func (g *gate) bindings(n names) []topology.Binding {
 }
 
 // Known implements [broker.Proof].
-func (g *gate) Known(conn *amqp091.Connection) (err error, known bool) {
+func (g *gate) Known(conn *amqp091.Connection) (known bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v, ok := g.proved[conn]
-	return v.err, ok && (v.err == nil || time.Since(v.when) < failAgain)
+	return ok && (v.err == nil || time.Since(v.when) < failAgain), v.err
 }
 
 // Prove implements [broker.Proof].
@@ -95,7 +95,7 @@ func (g *gate) Prove(ctx context.Context, conn *amqp091.Connection) error {
 	if err := p.take(ctx); err != nil {
 		return err
 	}
-	if err, known := g.Known(conn); known { // another channel of the connection was first
+	if known, err := g.Known(conn); known { // another channel of the connection was first
 		p.give()
 		return err
 	}

@@ -67,18 +67,18 @@ func TestGate(t *testing.T) {
 // TestGate_Verdicts: one that passed counts until the connection ends, one that failed for a second.
 func TestGate_Verdicts(t *testing.T) {
 	g, conn := newGate(1), &amqp091.Connection{}
-	_, known := g.Known(conn)
+	known, _ := g.Known(conn)
 	require.False(t, known)
 	g.judged(conn, nil)
-	err, known := g.Known(conn)
+	known, err := g.Known(conn)
 	require.True(t, known)
 	require.NoError(t, err)
 	g.judged(conn, errSilent)
-	err, known = g.Known(conn)
+	known, err = g.Known(conn)
 	require.True(t, known)
 	require.ErrorIs(t, err, errSilent)
 	g.proved[conn] = verdict{errSilent, time.Now().Add(-failAgain)}
-	_, known = g.Known(conn)
+	known, _ = g.Known(conn)
 	require.False(t, known)
 }
 

@@ -255,7 +255,7 @@ func (p *prover) tell(g *gate, conn *amqp091.Connection, err error) error {
 	if err != nil {
 		err = fmt.Errorf("RabbitMQ %s at %v: %w", version, conn.RemoteAddr(), err)
 	}
-	before, known := g.Known(conn)
+	known, before := g.Known(conn)
 	g.judged(conn, err)
 	if p.settings.Observer.Proved != nil {
 		p.settings.Observer.Proved(delayer.ProofEvent{Backend: Name, Err: err})

@@ -69,7 +69,7 @@ type Publishing struct {
 // writes asks it before each message. With an error nothing of the message is sent.
 type Proof interface {
 	// Known returns what Prove has said of a connection, if that still counts.
-	Known(*amqp091.Connection) (err error, known bool)
+	Known(*amqp091.Connection) (known bool, err error)
 	// Prove finds out. It uses channels of its own.
 	Prove(context.Context, *amqp091.Connection) error
 }

@@ -166,7 +166,7 @@ func (c *publisherChannel) serve(o *openChannel) (alive bool) {
 // write writes a message, unless its caller has left, or its Proof fails.
 func (c *publisherChannel) write(o *openChannel, m *Pending) {
 	if m.msg.Proof != nil {
-		err, known := m.msg.Proof.Known(o.conn)
+		known, err := m.msg.Proof.Known(o.conn)
 		if !known {
 			o.gathering.end() // it would hold up what the proof writes
 			err = m.msg.Proof.Prove(c.ctx, o.conn)
