@@ -163,5 +163,5 @@ func newStrategy(cfg Config) (*strategy, engine.Settings, error) {
 	if cfg.Queues < 1 || cfg.Queues > mostQueues {
 		return nil, s, engine.ConfigError(Name+".queues", fmt.Errorf("%d is not between 1 and %d", cfg.Queues, mostQueues), "")
 	}
-	return &strategy{names: names{s.Prefix + ".native", s.Stage()}, queues: cfg.Queues, opened: make(chan struct{})}, s, nil
+	return &strategy{names: names{s.Prefix, s.Stage()}, queues: cfg.Queues, opened: make(chan struct{})}, s, nil
 }

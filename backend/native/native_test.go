@@ -61,7 +61,7 @@ func TestGate(t *testing.T) {
 	require.Equal(t, []topology.Binding{
 		{Source: "p.native.enter", Key: g.keys[0] + ".#", Target: "p.native.wait.0"},
 		{Source: "p.native.enter", Key: g.keys[1] + ".#", Target: "p.native.wait.1"},
-	}, g.bindings(names{own: "p.native"}))
+	}, g.bindings(names{prefix: "p"}))
 }
 
 // TestGate_Verdicts: one that passed counts until the connection ends, one that failed for a second.
@@ -92,7 +92,7 @@ type queue struct {
 // proves lets a proof ask a queue, in time that does not pass beside.
 func proves(t *testing.T, q queue) (a *asking, rounds int, err error) {
 	p := &prover{
-		names: names{own: "p.native", stage: delivery.NewStage("p", true)}, log: slog.New(slog.DiscardHandler),
+		names: names{prefix: "p", stage: delivery.NewStage("p", true)}, log: slog.New(slog.DiscardHandler),
 		clocks: []*brokertime.Interval{brokertime.NewInterval()}, dated: make([]time.Time, 1), back: broker.Returns{},
 	}
 	a = &asking{prover: p, ladders: make([]ladder, 1)}

@@ -17,12 +17,13 @@ import (
 //	<prefix>.native.enter      where Publish publishes to
 //	<prefix>.native.wait.0     where messages wait
 type names struct {
-	own   string
-	stage delivery.Stage
+	prefix string
+	stage  delivery.Stage
 }
 
-func (n names) enter() string     { return n.own + ".enter" }
-func (n names) wait(i int) string { return fmt.Sprintf("%s.wait.%d", n.own, i) }
+func (n names) own() string       { return n.prefix + ".native" } // the marker
+func (n names) enter() string     { return n.own() + ".enter" }
+func (n names) wait(i int) string { return fmt.Sprintf("%s%s%d", n.prefix, delivery.NativeWait, i) }
 
 // forgottenKey leads a question of a proof to the discard queue too: its own queue may be gone by
 // the time that it is released.
@@ -33,7 +34,7 @@ const forgottenKey = message.Reserved + ":forgotten"
 // exchange since our keys have as many words as the user's.
 func (s *strategy) Plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: s.own, Config: fmt.Sprintf("%s:queues=%d", s.own, s.queues)}},
+		Markers:   []topology.Marker{{Name: s.own(), Config: fmt.Sprintf("%s:queues=%d", s.own(), s.queues)}},
 		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: topology.Topic}},
 		Bindings:  []topology.Binding{{Source: s.stage.Exchange(), Key: forgottenKey, Target: s.stage.Discard()}},
 	}

@@ -38,8 +38,10 @@ func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining t
 			return 0, true
 		}
 	}
-	// A waiting queue of backend native has released it: nothing else gives such a message an x-death.
-	if _, hidden := headers[message.NativeDelay]; hidden && len(message.Deaths(headers)) > 0 {
+	// A waiting queue of backend native releases what is due. Another backend may have its prefix now.
+	if slices.ContainsFunc(message.Deaths(headers), func(d message.Death) bool {
+		return d.Reason == "expired" && strings.Contains(d.Queue, NativeWait)
+	}) {
 		return 0, true
 	}
 	if r.Own != nil {
@@ -67,8 +69,13 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
+// NativeWait is in the names of the waiting queues of backend native, and ladderWait in those of a
+// ladder.
+const NativeWait, ladderWait = ".native.wait.", ".ladder.wait."
+
 // TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer
-// has for other tiers or steps are named in the same way, with the time in the name.
+// has for other tiers or steps, or before the prefix was another backend's, are named in the same way,
+// with the time in the name.
 func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
 	for _, q := range p.Queues {
@@ -84,6 +91,11 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 	return func(queue string) (time.Duration, bool) {
 		if ttl, ok := ttls[queue]; ok {
 			return ttl, true
+		}
+		if _, name, is := strings.Cut(queue, ladderWait); is {
+			if ttl, err := time.ParseDuration(name); err == nil && objects.DurationName(ttl) == name {
+				return ttl, true
+			}
 		}
 		for known, ttl := range ttls {
 			word := "." + objects.DurationName(ttl)

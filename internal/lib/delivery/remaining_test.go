@@ -81,6 +81,9 @@ func TestRemaining(t *testing.T) {
 		"another's queue":         {amqp091.Table{"x-death": []any{death("theirs", "expired"), death("p.other", "expired")}}, 13 * time.Second, false},
 		"nonsense":                {amqp091.Table{"x-death": []any{"x", amqp091.Table{"queue": 1}}}, 13 * time.Second, false},
 		"no list":                 {amqp091.Table{"x-death": "x"}, 13 * time.Second, false},
+		"hidden by another":       {amqp091.Table{"x-death": []any{death("p.native.wait.3", "expired")}}, 0, false},
+		"hidden, and full":        {amqp091.Table{"x-death": []any{death("p.native.wait.3", "maxlen")}}, 13 * time.Second, false},
+		"another's ladder":        {amqp091.Table{"x-death": []any{death("p.ladder.wait.10s", "expired")}}, 3 * time.Second, false},
 		"a controller's":          {amqp091.Table{message.Stamp: amqp091.Table{}}, 0, true},
 	} {
 		got, ok := rules.Remaining(envelope, c.headers)
