@@ -31,7 +31,7 @@ count='
 		}
 	}'
 
-for series in ${SERIES:-3.10 3.13 4.0 4.2 4.3 4.3-strict}; do
+for series in ${SERIES:-3.10 3.13 4.0 4.2 4.3 4.3-strict 4.4}; do
 	# shellcheck disable=SC2059 # the variable is the format
 	image=$(printf "${IMAGE:-rabbitmq:%s}" "${series%-strict}")
 	if ! docker image inspect "$image" >/dev/null 2>&1 && ! docker pull --quiet "$image" >/dev/null 2>&1; then
