@@ -154,7 +154,7 @@ func (r *rules) refuse(l letter, now time.Time, why error) letter {
 // what the Delayer's own queues have written into x-death.
 func (r *rules) publishing(d *amqp091.Delivery) amqp091.Publishing {
 	msg := message.Again(d, r.user)
-	for _, name := range [...]string{xdelay.Header, ExchangeHeader, DelayHeader, DueHeader, message.Hops, message.NewDelay, stateHeader, userHeader, attempt.Header} {
+	for _, name := range [...]string{xdelay.Header, ExchangeHeader, DelayHeader, DueHeader, message.NativeDelay, message.Hops, message.NewDelay, stateHeader, userHeader, attempt.Header} {
 		delete(msg.Headers, name)
 	}
 	message.ForgetDeathsOf(msg.Headers, r.prefix)
@@ -282,8 +282,10 @@ const (
 // read returns how long the headers of a message ask it to wait; 0: not at all. What cannot be
 // understood is an error: nothing is early in silence.
 func read(headers amqp091.Table, now time.Time) (time.Duration, error) {
-	if _, is := headers[message.NativeDelay]; is {
-		return 0, errNative
+	if value, is := headers[message.NativeDelay]; is { // backend native leaves it in what it has delivered
+		if at, ok := value.(int64); !ok || at > now.UnixMilli() {
+			return 0, errNative
+		}
 	}
 	_, x := headers[xdelay.Header]
 	delay, relative := headers[DelayHeader]

@@ -145,6 +145,18 @@ func TestDecide_NativeDelay(t *testing.T) {
 	assert.Equal(t, park, clean.decide(clean.Back, &again, now).action, "sent again, it is parked again: nobody knows when it is due")
 }
 
+// TestDecide_NativeDelayPassed: what backend native has delivered may be published again.
+func TestDecide_NativeDelayPassed(t *testing.T) {
+	for delay, want := range map[int32]action{0: straight, 5000: delayed} {
+		d := incoming(amqp091.Table{message.NativeDelay: now.UnixMilli(), "x-delay": delay})
+		l := clean.decide(clean.Queue, &d, now)
+		require.Equal(t, want, l.action)
+		assert.NotContains(t, l.out.Headers, message.NativeDelay)
+	}
+	d := incoming(amqp091.Table{message.NativeDelay: now.UnixMilli() + 1})
+	require.Equal(t, park, clean.decide(clean.Queue, &d, now).action)
+}
+
 // TestDecide_Circle: a message that comes back through a binding, again and again, is parked. One
 // that consumers publish again is not.
 func TestDecide_Circle(t *testing.T) {
