@@ -43,7 +43,7 @@ func TestNative_TooOld(t *testing.T) {
 	var said rabbittest.Logbook
 	cfg.Backend, cfg.Logger = backend.Auto, said.Logger()
 	d := rabbittest.Open(t, cfg)
-	require.Equal(t, time.Second, d.Limits().Resolution)
+	require.Equal(t, cfg.BinaryLadder.Tick, d.Limits().Resolution)
 	require.Contains(t, said.String(), "backend auto takes binaryladder")
 	require.Contains(t, said.String(), "does not hide messages")
 	chosen, err := backend.Choose(within(t), cfg)
