@@ -60,24 +60,23 @@ func Topology(cfg Config) (topology.Plan, error) {
 // table has the backends in the order of the configuration. Everything that lists backends reads
 // it: the commands, the conformance suite, fault campaigns, benchmarks and tables.
 var table = []row{
-	of(binaryladder.Name, binaryladder.About(), binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
+	of(binaryladder.Name, binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
 		func(c *Config) (*binaryladder.Config, *delayer.Options) {
 			return &c.BinaryLadder, &c.BinaryLadder.Options
 		}),
-	of(fixedtiers.Name, fixedtiers.About(), fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
+	of(fixedtiers.Name, fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
 		func(c *Config) (*fixedtiers.Config, *delayer.Options) { return &c.FixedTiers, &c.FixedTiers.Options }),
-	of(plugin.Name, plugin.About(), plugin.Open, plugin.Topology, plugin.Limits,
+	of(plugin.Name, plugin.Open, plugin.Topology, plugin.Limits,
 		func(c *Config) (*plugin.Config, *delayer.Options) { return &c.Plugin, &c.Plugin.Options }),
-	of(controller.Name, controller.About(), controller.Open, controller.Topology, controller.Limits,
+	of(controller.Name, controller.Open, controller.Topology, controller.Limits,
 		func(c *Config) (*controller.Config, *delayer.Options) { return &c.Controller, &c.Controller.Options }),
-	of(native.Name, native.About(), native.Open, native.Topology, native.Limits,
+	of(native.Name, native.Open, native.Topology, native.Limits,
 		func(c *Config) (*native.Config, *delayer.Options) { return &c.Native, &c.Native.Options }),
 }
 
 // A row is a backend as this package knows it.
 type row struct {
 	name     string
-	about    delayer.About
 	open     func(context.Context, Config) (delayer.Delayer, error)
 	topology func(Config) (topology.Plan, error)
 	limits   func(Config) (delayer.Limits, error)
@@ -88,7 +87,6 @@ type row struct {
 // in there.
 func of[C any](
 	name string,
-	about delayer.About,
 	open func(context.Context, C) (delayer.Delayer, error),
 	plan func(C) (topology.Plan, error),
 	limits func(C) (delayer.Limits, error),
@@ -101,7 +99,6 @@ func of[C any](
 	}
 	return row{
 		name:     name,
-		about:    about,
 		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, whole(c)) },
 		topology: func(c Config) (topology.Plan, error) { return plan(whole(c)) },
 		limits:   func(c Config) (delayer.Limits, error) { return limits(whole(c)) },
@@ -120,12 +117,6 @@ func Names() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// About returns what tables and reports say of a backend, by its name. Errors are ErrConfig.
-func About(name string) (delayer.About, error) {
-	r, err := Config{Backend: name}.row()
-	return r.about, err
 }
 
 func (c Config) row() (row, error) {

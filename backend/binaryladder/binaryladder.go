@@ -85,11 +85,6 @@ const (
 	Topic  Routing = "topic"  // by topic exchanges
 )
 
-// About describes this backend for tables and reports.
-func About() delayer.About {
-	return delayer.About{Deaths: true}
-}
-
 // Config is the shape of a ladder. A zero field means its default.
 type Config struct {
 	// Options are common to all backends. A backend.Config, and so a file, has them at its top

@@ -110,11 +110,6 @@ import (
 // Name is what the configuration calls this backend.
 const Name = "controller"
 
-// About is what tables and reports say of this backend.
-func About() delayer.About {
-	return delayer.About{}
-}
-
 // A Wheel is where messages wait.
 type Wheel string
 

@@ -76,11 +76,6 @@ const (
 	Exact Rounding = "exact" // it is refused
 )
 
-// About describes this backend for tables and reports.
-func About() delayer.About {
-	return delayer.About{Deaths: true}
-}
-
 // Config is the shape of the tiers. A zero field means its default.
 type Config struct {
 	// Options are common to all backends. A backend.Config, and so a file, has them at its top

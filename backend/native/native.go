@@ -59,17 +59,11 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
-	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/topology"
 )
 
 // Name is the name of this backend in a configuration.
 const Name = "native"
-
-// About describes this backend for tables and reports.
-func About() delayer.About {
-	return delayer.About{Adds: []string{message.NativeDelay}, Deaths: true}
-}
 
 // Config is how many queues there are. A zero field means its default.
 type Config struct {

@@ -67,11 +67,6 @@ import (
 // Name is the name of this backend in a configuration.
 const Name = "plugin"
 
-// About describes this backend for tables and reports.
-func About() delayer.About {
-	return delayer.About{Adds: []string{header}, InExchange: true}
-}
-
 // Config has nothing to choose.
 type Config struct {
 	// Options are common to all backends. A backend.Config, and so a file, has them at its top

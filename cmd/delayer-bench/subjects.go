@@ -62,7 +62,7 @@ func candidates(queueType string, steps []string) []candidate {
 				group: fewTiers, named: true, configure: tierFew},
 		},
 		native.Name: {{Subject: bench.Subject{Hops: once, About: "quorum queues of RabbitMQ 4.4, which hide a message until its time"}, usual: "quorum"}},
-		plugin.Name: {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}}},
+		plugin.Name: {{Subject: bench.Subject{Hops: once, About: "the x-delayed-message plugin: one copy, on one node"}, exchange: true}},
 	}
 	var out []candidate
 	for _, name := range backend.Names() {
@@ -70,9 +70,8 @@ func candidates(queueType string, steps []string) []candidate {
 		if known == nil {
 			known = []candidate{{}}
 		}
-		about, _ := backend.About(name)
 		for _, c := range known {
-			c.Backend, c.QueueType, c.exchange = name, queueType, about.InExchange
+			c.Backend, c.QueueType = name, queueType
 			c.Open, c.Remove = c.open, c.remove
 			out = append(out, c)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A Subject is a configuration to be tried, without URL and prefix.
@@ -41,16 +42,11 @@ func Others(listed ...backend.Config) []Subject {
 // Hides reports whether messages wait in queues that hide them, as RabbitMQ does from 4.4 on.
 func Hides(cfg backend.Config) bool {
 	p, _ := backend.Topology(cfg)
-	for _, q := range p.Queues {
-		if q.Role == "hidden" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Queues, func(q topology.Queue) bool { return q.Role == "hidden" })
 }
 
 // InExchange reports whether messages wait in an exchange: the queue type makes no difference.
 func InExchange(cfg backend.Config) bool {
-	about, err := backend.About(cfg.Backend)
-	return err == nil && about.InExchange
+	p, _ := backend.Topology(cfg)
+	return slices.ContainsFunc(p.Exchanges, func(x topology.Exchange) bool { return x.DelayedKind != "" })
 }

@@ -22,7 +22,7 @@ func TestBackend_AFolderAndAFewLines(t *testing.T) {
 	overlay.add("backend/fifth/fifth.go", read(t, "internal/lab/tests/project/testdata/fifth.go"))
 	overlay.insert("backend/open.go",
 		imports, `"github.com/delayer-go/delayer/backend/fifth"`,
-		"var table = []row{", `of(fifth.Name, fifth.About(), fifth.Open, fifth.Topology, fifth.Limits,
+		"var table = []row{", `of(fifth.Name, fifth.Open, fifth.Topology, fifth.Limits,
 			func(c *Config) (*fifth.Config, *delayer.Options) { return &c.Fifth, &c.Fifth.Options }),`)
 	overlay.insert("backend/config.go",
 		imports, `"github.com/delayer-go/delayer/backend/fifth"`,

@@ -25,11 +25,6 @@ type Config struct {
 // Default returns the defaults of a Config.
 func Default() Config { return Config{} }
 
-// About describes this backend for tables and reports.
-func About() delayer.About {
-	return delayer.About{Deaths: true}
-}
-
 type strategy struct {
 	settings engine.Settings
 	limits   delayer.Limits
