@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -52,15 +51,15 @@ func (r *Reader) readCounts(ctx context.Context, s *Status, p part, b *Backend) 
 	if errors.Is(err, delayer.ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
-	var counts controller.Counts
+	var read counts
 	switch {
 	case err == nil && body == nil:
 		err = errors.New("no controller has counted it yet, or many look at once")
 	case err == nil:
-		counts, err = controller.ReadCounts(body)
+		read, err = readCounts(body)
 	}
 	if err == nil {
-		b.count(counts, s.Time)
+		b.count(read, s.Time)
 	} else if *b.Waiting > 0 || *b.Controllers > 0 { // otherwise there is nothing to count
 		s.unknown("how many messages wait in slots", err)
 		b.Waiting = nil
@@ -69,7 +68,7 @@ func (r *Reader) readCounts(ctx context.Context, s *Status, p part, b *Backend) 
 }
 
 // count takes over what a leader has counted. now is the broker's time.
-func (b *Backend) count(c controller.Counts, now time.Time) {
+func (b *Backend) count(c counts, now time.Time) {
 	inSlots := 0
 	for _, q := range b.Queues {
 		if !q.Intake {
@@ -78,53 +77,53 @@ func (b *Backend) count(c controller.Counts, now time.Time) {
 	}
 	if *b.Controllers == 0 {
 		c = left(c, *b.Unread, inSlots)
-		*b.Unread = max(0, *b.Unread-c.Held.Bundles)
+		*b.Unread = max(0, *b.Unread-c.held.Bundles)
 	}
-	total := c.Total()
+	total := c.total()
 	if !total.Exact {
 		total.Messages = max(total.Messages, inSlots) // a bundle has one at least
 	}
 	*b.Waiting = total.Messages + *b.Unread
 	b.Changes, b.Inexact = total.Changes, !total.Exact
-	if !c.At.IsZero() {
-		b.Counted = &c.At
+	if !c.at.IsZero() {
+		b.Counted = &c.at
 	}
-	if *b.Controllers > 0 && b.Counted != nil && !b.Stale(now) && c.At.Before(now) {
-		now = c.At // what was due since is delivered
+	if *b.Controllers > 0 && b.Counted != nil && !b.Stale(now) && c.at.Before(now) {
+		now = c.at // what was due since is delivered
 	}
 	b.Due = dueTimes(c, now)
 }
 
 // left is what a controller that has ended leaves. All that it held has gone back to the queues. It
 // may have delivered some of it after it counted, and then there are fewer bundles.
-func left(c controller.Counts, inLog, inSlots int) controller.Counts {
-	if inLog < c.Held.Bundles { // the last one is for the next controller, and has no messages
-		c.Held.Bundles, c.Held.Exact = inLog, false
-		c.Held.Messages = min(c.Held.Messages, max(0, inLog-1))
+func left(c counts, inLog, inSlots int) counts {
+	if inLog < c.held.Bundles { // the last one is for the next controller, and has no messages
+		c.held.Bundles, c.held.Exact = inLog, false
+		c.held.Messages = min(c.held.Messages, max(0, inLog-1))
 	}
 	bundles := 0
-	for _, t := range c.Turns {
+	for _, t := range c.turns {
 		bundles += t.Bundles
 	}
 	if inSlots == 0 {
-		c.Turns = nil
+		c.turns = nil
 	} else if inSlots < bundles {
-		c.Held.Exact = false
+		c.held.Exact = false
 	}
 	return c
 }
 
 // dueTimes returns what is due when, in order.
-func dueTimes(c controller.Counts, now time.Time) []Due {
+func dueTimes(c counts, now time.Time) []Due {
 	list := []Due{}
-	turns := append([]controller.Turn{{Count: c.Held, Begin: now, End: now.Add(time.Millisecond)}}, c.Turns...)
+	turns := append([]turn{{now, now.Add(time.Millisecond), c.held}}, c.turns...)
 	for _, t := range turns {
 		if t.Messages == 0 {
 			continue
 		}
-		d := Due{From: t.Begin, To: t.End, Messages: t.Messages}
-		if !t.First.IsZero() {
-			d.From, d.To = t.First, t.Last.Add(time.Millisecond)
+		d := Due{From: t.begin, To: t.end, Messages: t.Messages}
+		if t.First != 0 {
+			d.From, d.To = timeOf(t.First), timeOf(t.Last).Add(time.Millisecond)
 		}
 		switch over := now.Add(-overdueAfter); {
 		case !d.To.After(over):

@@ -6,7 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -17,37 +18,40 @@ func slots(controllers, ready int) Backend {
 	return Backend{Controllers: &controllers, Unread: &ready, Waiting: &waiting}
 }
 
-// turn is what a slot holds whose turn begins after noon by so much.
-func turn(begin, width time.Duration, n controller.Count) controller.Turn {
-	return controller.Turn{Begin: noon.Add(begin), End: noon.Add(begin + width), Count: n}
+// slot holds n, and its turn begins after noon by so much.
+func slot(begin, width time.Duration, n bundle.Count) turn {
+	return turn{noon.Add(begin), noon.Add(begin + width), n}
 }
 
-func exactly(n int) controller.Count { return controller.Count{Bundles: 1, Messages: n, Exact: true} }
+// due is a time after noon.
+func due(later time.Duration) brokertime.Due { return brokertime.Due(noon.Add(later).UnixMilli()) }
+
+func exactly(n int) bundle.Count { return bundle.Count{Bundles: 1, Messages: n, Exact: true} }
 
 // TestCount: what a controller has counted is exact, but for what has come since.
 func TestCount(t *testing.T) {
 	held := exactly(5)
 	held.Bundles = 3
-	counts := controller.Counts{At: noon, Held: held, Turns: []controller.Turn{turn(4*time.Second, 4*time.Second, exactly(600))}}
-	changed, vague := counts, counts
-	changed.Turns = []controller.Turn{turn(time.Hour, time.Hour, controller.Count{Messages: 7, Changes: 2, Exact: true})}
-	vague.Turns = []controller.Turn{turn(time.Hour, time.Hour, controller.Count{Messages: 7})}
+	counted := counts{at: noon, held: held, turns: []turn{slot(4*time.Second, 4*time.Second, exactly(600))}}
+	changed, vague := counted, counted
+	changed.turns = []turn{slot(time.Hour, time.Hour, bundle.Count{Messages: 7, Changes: 2, Exact: true})}
+	vague.turns = []turn{slot(time.Hour, time.Hour, bundle.Count{Messages: 7})}
 	for name, c := range map[string]struct {
-		counts             controller.Counts
+		counts             counts
 		controllers, ready int
 		waiting, unread    int
 		changes            int
 		inexact            bool
 	}{
-		"all is read":                               {counts, 1, 0, 605, 0, 0, false},
-		"two bundles are not read":                  {counts, 1, 2, 607, 2, 0, false},
-		"the controller has given back what it had": {counts, 0, 3, 605, 0, 0, false},
-		"and two have come since":                   {counts, 0, 5, 607, 2, 0, false},
-		"which has delivered it since":              {counts, 0, 1, 600, 0, 0, true},
-		"or some of it":                             {counts, 0, 2, 601, 0, 0, true},
+		"all is read":                               {counted, 1, 0, 605, 0, 0, false},
+		"two bundles are not read":                  {counted, 1, 2, 607, 2, 0, false},
+		"the controller has given back what it had": {counted, 0, 3, 605, 0, 0, false},
+		"and two have come since":                   {counted, 0, 5, 607, 2, 0, false},
+		"which has delivered it since":              {counted, 0, 1, 600, 0, 0, true},
+		"or some of it":                             {counted, 0, 2, 601, 0, 0, true},
 		"some may be cancelled":                     {changed, 1, 0, 12, 0, 2, false},
 		"a controller was lost":                     {vague, 1, 0, 12, 0, 0, true},
-		"nothing waits":                             {controller.Counts{At: noon, Held: exactly(0)}, 1, 0, 0, 0, 0, false},
+		"nothing waits":                             {counts{at: noon, held: exactly(0)}, 1, 0, 0, 0, 0, false},
 	} {
 		b := slots(c.controllers, c.ready)
 		b.Queues = []Queue{{Intake: true, Messages: c.ready}, {Messages: 1}}
@@ -59,34 +63,34 @@ func TestCount(t *testing.T) {
 		require.Equal(t, noon, *b.Counted, name)
 	}
 	b := slots(0, 1)
-	b.count(counts, noon)
+	b.count(counted, noon)
 	require.Empty(t, b.Due, "all slots are empty")
 
 	b = slots(1, 0)
-	b.count(controller.Counts{Held: exactly(1)}, noon)
+	b.count(counts{held: exactly(1)}, noon)
 	require.Nil(t, b.Counted, "the controller did not know the time")
 	require.Equal(t, []Due{{From: noon, To: noon.Add(time.Millisecond), Messages: 1}}, b.Due)
 }
 
 func TestDueTimes(t *testing.T) {
-	at := func(t controller.Turn, first, last time.Duration) controller.Turn {
-		t.First, t.Last = noon.Add(first), noon.Add(last)
+	at := func(t turn, first, last time.Duration) turn {
+		t.First, t.Last = due(first), due(last)
 		return t
 	}
-	counts := controller.Counts{At: noon, Held: exactly(3), Turns: []controller.Turn{
-		at(turn(-32*time.Second, 32*time.Second, exactly(4)), -20*time.Second, -6*time.Second),
-		turn(-8*time.Second, 4*time.Second, exactly(8)), turn(-4*time.Second, 4*time.Second, exactly(0)),
-		at(turn(20*time.Minute, 20*time.Minute, exactly(32)), 21*time.Minute, 21*time.Minute), turn(8*time.Hour, 8*time.Hour, exactly(16)),
-		at(turn(-8*time.Hour, 8*time.Hour, exactly(2)), -time.Hour, time.Minute),
+	counted := counts{at: noon, held: exactly(3), turns: []turn{
+		at(slot(-32*time.Second, 32*time.Second, exactly(4)), -20*time.Second, -6*time.Second),
+		slot(-8*time.Second, 4*time.Second, exactly(8)), slot(-4*time.Second, 4*time.Second, exactly(0)),
+		at(slot(20*time.Minute, 20*time.Minute, exactly(32)), 21*time.Minute, 21*time.Minute), slot(8*time.Hour, 8*time.Hour, exactly(16)),
+		at(slot(-8*time.Hour, 8*time.Hour, exactly(2)), -time.Hour, time.Minute),
 	}}
-	due := func(from, to time.Duration, n, overdue int) Due {
+	between := func(from, to time.Duration, n, overdue int) Due {
 		return Due{From: noon.Add(from), To: noon.Add(to), Messages: n, Overdue: overdue}
 	}
 	const ms = time.Millisecond
-	list := dueTimes(counts, noon)
+	list := dueTimes(counted, noon)
 	require.Equal(t, []Due{
-		due(-time.Hour, time.Minute+ms, 2, 1), due(-20*time.Second, -6*time.Second+ms, 4, 4), due(-8*time.Second, -4*time.Second, 8, 1),
-		due(0, ms, 3, 0), due(21*time.Minute, 21*time.Minute+ms, 32, 0), due(8*time.Hour, 16*time.Hour, 16, 0),
+		between(-time.Hour, time.Minute+ms, 2, 1), between(-20*time.Second, -6*time.Second+ms, 4, 4), between(-8*time.Second, -4*time.Second, 8, 1),
+		between(0, ms, 3, 0), between(21*time.Minute, 21*time.Minute+ms, 32, 0), between(8*time.Hour, 16*time.Hour, 16, 0),
 	}, list)
 	n, since := Backend{Due: list}.Overdue()
 	require.Equal(t, 6, *n)
@@ -112,7 +116,7 @@ func TestOverdue_SinceCounted(t *testing.T) {
 	} {
 		b := slots(c.controllers, 0)
 		b.Queues = []Queue{{Messages: 1}}
-		b.count(controller.Counts{At: noon, Turns: []controller.Turn{turn(4*time.Second, 4*time.Second, exactly(9))}}, noon.Add(c.later))
+		b.count(counts{at: noon, turns: []turn{slot(4*time.Second, 4*time.Second, exactly(9))}}, noon.Add(c.later))
 		n, _ := b.Overdue()
 		require.Equal(t, c.want, *n, name)
 		require.Equal(t, c.later > 2*time.Minute, b.Stale(noon.Add(c.later)), name)

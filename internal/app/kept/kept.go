@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
@@ -71,10 +72,10 @@ func log(cfg backend.Config) (queue string) {
 // bundleOf says what is known of bundles. One of the log that can be read is sent there again.
 func bundleOf(log string) func(kind string, body []byte) *undelivered.Bundle {
 	return func(kind string, body []byte) *undelivered.Bundle {
-		if kind != controller.BundleType {
+		if kind != bundle.ContentType {
 			return nil
 		}
-		messages, inSlot, err := controller.ReadBundle(body)
+		messages, inSlot, err := readBundle(body)
 		b := &undelivered.Bundle{Messages: messages}
 		switch what := "a bundle of " + cli.Count(messages, "message"); {
 		case err != nil:
@@ -88,6 +89,21 @@ func bundleOf(log string) func(kind string, body []byte) *undelivered.Bundle {
 		}
 		return b
 	}
+}
+
+// readBundle returns how many messages a bundle has, and whether it was written to a slot, otherwise
+// to the log. One without messages has Cancels or Postpones, or only what controllers need.
+func readBundle(body []byte) (messages int, inSlot bool, err error) {
+	read, err := bundle.Read(body)
+	if err != nil {
+		return 0, false, err
+	}
+	for i := range read.Records {
+		if read.Records[i].Kind == bundle.Message {
+			messages++
+		}
+	}
+	return messages, read.InSlot, nil
 }
 
 // Delayable reports whether a retry of a queue's messages can give them another delay: delayer serve

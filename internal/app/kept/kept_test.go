@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
 )
@@ -62,8 +62,18 @@ func TestBundleOf(t *testing.T) {
 		"with a byte changed":     {sealed(inLog)[:8] + "?" + sealed(inLog)[9:], "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it is damaged: its checksum is wrong, or it has what no Delayer writes"}},
 		"of no Delayer":           {"Hello, world", "p.log", undelivered.Bundle{Why: "a bundle of messages that cannot be read: it is not of a Delayer"}},
 	} {
-		got := bundleOf(c.log)(controller.BundleType, []byte(c.body))
+		got := bundleOf(c.log)(bundle.ContentType, []byte(c.body))
 		require.Equal(t, &c.want, got, name)
 	}
 	require.Nil(t, bundleOf("p.log")("", []byte(sealed(inLog))), "of another type")
+}
+
+func TestReadBundle(t *testing.T) {
+	b := bundle.Bundle{Writer: "w", InSlot: true, Records: []bundle.Record{
+		{ID: "a", Due: 1, To: "~d:=q"}, {Kind: bundle.Cancel, ID: "b", Due: 2}, {ID: "c", Due: 3, To: "~d:=q"}, {Kind: bundle.Mark, Due: 3},
+	}}
+	messages, inSlot, err := readBundle(b.Append(nil))
+	require.NoError(t, err)
+	require.Equal(t, 2, messages)
+	require.True(t, inSlot)
 }

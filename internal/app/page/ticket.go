@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/app/cli"
 )
 
@@ -19,27 +17,26 @@ const ticketWithin = 10 * time.Second // for the broker's confirm
 // Tickets read tickets, and cancel and postpone by them. Nil is that of a backend that has none.
 type Tickets struct {
 	by     delayer.Delayer
-	read   func(delayer.Ticket) (controller.Scheduled, error)
+	read   func(delayer.Ticket) (id string, due time.Time, err error)
 	before time.Duration
 }
 
-// NewTickets are those of the messages of a Delayer that was opened with a configuration, or nil if
-// it has none. The caller closes the Delayer.
-func NewTickets(cfg backend.Config, by delayer.Delayer) *Tickets {
-	before := by.Limits().CancelBefore
-	if before == 0 {
+// NewTickets are those of the messages of a Delayer, or nil if it has none. The caller closes the
+// Delayer.
+func NewTickets(by delayer.Delayer) *Tickets {
+	reader, is := by.(interface { // slots.Delayer
+		ReadTicket(delayer.Ticket) (id string, due time.Time, err error)
+	})
+	if !is {
 		return nil
 	}
-	wheel := cfg.Controller
-	wheel.Options = cfg.Options
-	return &Tickets{by: by, before: before, read: func(t delayer.Ticket) (controller.Scheduled, error) {
-		return controller.ReadTicket(wheel, t)
-	}}
+	return &Tickets{by: by, before: by.Limits().CancelBefore, read: reader.ReadTicket}
 }
 
 // scheduled is what is known by a ticket.
 type scheduled struct {
-	controller.Scheduled
+	ID     string
+	Due    time.Time // by the broker's clock
 	Text   string
 	Until  time.Time // when it is too late to change it
 	InTime bool
@@ -48,11 +45,11 @@ type scheduled struct {
 
 // scheduled reads a ticket, or says what is wrong with it.
 func (p *Page) scheduled(text string) (s scheduled, wrong string) {
-	found, err := p.Tickets.read(delayer.Ticket(text))
+	id, due, err := p.Tickets.read(delayer.Ticket(text))
 	if err != nil {
 		return s, notOurs(err)
 	}
-	s = scheduled{Scheduled: found, Text: text, Before: cli.Short(p.Tickets.before), Until: found.Due.Add(-p.Tickets.before)}
+	s = scheduled{ID: id, Due: due, Text: text, Before: cli.Short(p.Tickets.before), Until: due.Add(-p.Tickets.before)}
 	s.InTime = p.now().Before(s.Until)
 	return s, ""
 }
@@ -169,8 +166,8 @@ func (p *Page) do(ctx context.Context, c *change, who string) (status int) {
 		status = c.fail(err, text)
 	case c.Later:
 		c.Title = "1 message postponed"
-		if next, err := p.Tickets.read(c.New); err == nil { // as the broker's clock has it
-			c.Due = next.Due
+		if _, due, err := p.Tickets.read(c.New); err == nil { // as the broker's clock has it
+			c.Due = due
 		}
 	default:
 		c.Title = "1 message cancelled"

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller"
 )
 
 // A wheel does what a test asks for.
@@ -38,14 +37,14 @@ func (w *wheel) Postpone(_ context.Context, _ delayer.Ticket, d time.Duration) (
 // three.
 func withTickets(t *testing.T) (*site, *wheel) {
 	w, by := newSite(t, undeliveredSample(), twoTokens()), &wheel{}
-	w.Tickets = &Tickets{by: by, before: 5 * time.Second, read: func(t delayer.Ticket) (controller.Scheduled, error) {
+	w.Tickets = &Tickets{by: by, before: 5 * time.Second, read: func(t delayer.Ticket) (string, time.Time, error) {
 		switch t {
 		case "d2.one":
-			return controller.Scheduled{ID: "ID1", Due: asked.Add(time.Hour)}, nil
+			return "ID1", asked.Add(time.Hour), nil
 		case "d2.next":
-			return controller.Scheduled{ID: "ID1", Due: asked.Add(3 * time.Hour)}, nil
+			return "ID1", asked.Add(3 * time.Hour), nil
 		}
-		return controller.Scheduled{}, &delayer.Error{Op: "read", Kind: delayer.ErrTicket, Cause: errors.New("it is of another vhost"), Hint: "use the right one"}
+		return "", time.Time{}, &delayer.Error{Op: "read", Kind: delayer.ErrTicket, Cause: errors.New("it is of another vhost"), Hint: "use the right one"}
 	}}
 	w.login("a")
 	return w, by

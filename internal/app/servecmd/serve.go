@@ -199,7 +199,7 @@ func serve(ctx context.Context, cfg backend.Config, serves config, running *serv
 	if serves.HTTP.Page {
 		shown := page.Open(cfg, settings, runner.Depths)
 		defer shown.Close()
-		shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(cfg, d), files.Tokens
+		shown.Rates, shown.Tickets, shown.Tokens = rates, page.NewTickets(d), files.Tokens
 		shown.Encrypted, shown.Log = serves.HTTP.TLS.CertFile != "", log
 		parts.Page = page.New(shown)
 	}

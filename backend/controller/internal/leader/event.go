@@ -3,8 +3,8 @@ package leader
 import (
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // Now is a moment, by the clock of this process and what is known of the broker's.

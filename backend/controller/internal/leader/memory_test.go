@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // TestLeader_Memory: what is due within two turns at 10,000 a second, 80,000 messages of 100 bytes,

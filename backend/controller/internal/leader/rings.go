@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // A Ring is a list of slots of the same width, one behind the other in time. When it has gone round
@@ -32,12 +32,12 @@ type Rings []Ring
 // Default are the rings of every topology.
 func Default() Rings {
 	return Rings{
-		{Name: "4s", Slots: 14, Width: 4 * time.Second, Reach: 40 * time.Second, Lead: 4 * time.Second, Linger: 10 * time.Second},
-		{Name: "32s", Slots: 9, Width: 32 * time.Second, Reach: 224 * time.Second, Lead: 6 * time.Second},
-		{Name: "200s", Slots: 9, Width: 200 * time.Second, Reach: 1400 * time.Second, Lead: 20 * time.Second},
-		{Name: "20m", Slots: 8, Width: 20 * time.Minute, Reach: 2 * time.Hour, Lead: 3 * time.Minute},
-		{Name: "100m", Slots: 8, Width: 100 * time.Minute, Reach: 10 * time.Hour, Lead: 18 * time.Minute},
-		{Name: "8h", Slots: 7, Width: 8 * time.Hour, Reach: 40 * time.Hour, Lead: 100 * time.Minute},
+		{Name: "4s", Slots: 14, Width: bundle.Widths[0], Reach: 40 * time.Second, Lead: 4 * time.Second, Linger: 10 * time.Second},
+		{Name: "32s", Slots: 9, Width: bundle.Widths[1], Reach: 224 * time.Second, Lead: 6 * time.Second},
+		{Name: "200s", Slots: 9, Width: bundle.Widths[2], Reach: 1400 * time.Second, Lead: 20 * time.Second},
+		{Name: "20m", Slots: 8, Width: bundle.Widths[3], Reach: 2 * time.Hour, Lead: 3 * time.Minute},
+		{Name: "100m", Slots: 8, Width: bundle.Widths[4], Reach: 10 * time.Hour, Lead: 18 * time.Minute},
+		{Name: "8h", Slots: 7, Width: bundle.Widths[5], Reach: 40 * time.Hour, Lead: 100 * time.Minute},
 	}
 }
 

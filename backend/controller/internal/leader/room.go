@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // makeRoom writes messages to slots that keep away what is behind them: those that fill a queue

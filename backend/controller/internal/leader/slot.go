@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/acks"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // A slot is one that is consumed: in its turn, or to look at its head.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // An Item is a record in hand.

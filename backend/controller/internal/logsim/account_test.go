@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // An account holds what was promised and what came of it.

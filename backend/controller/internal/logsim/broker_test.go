@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // A link carries packets in their order. They arrive when nothing holds them.

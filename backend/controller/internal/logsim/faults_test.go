@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // A plan is what a run is made of.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/writer"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 var (

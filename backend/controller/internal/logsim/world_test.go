@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // options are what a run is made of.

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -120,10 +120,11 @@ func (d *Delayer) fail(op string, t ticket, kind, cause error) *delayer.Error {
 	return &delayer.Error{Op: op, Backend: backend, Object: "message " + url.PathEscape(t.id), Kind: kind, Cause: cause}
 }
 
-// ReadTicket returns the id and the due time that a ticket names, for op. It asks no broker. The
-// error is ErrTicket.
-func (w *Wheel) ReadTicket(op string, text delayer.Ticket) (id string, due time.Time, err error) {
-	t, err := w.read(op, text)
+// ReadTicket returns the id and the due time that a ticket names, by the broker's clock. It asks no
+// broker. Whether the message still waits, and where it goes, a ticket does not tell. The error is
+// ErrTicket.
+func (d *Delayer) ReadTicket(text delayer.Ticket) (id string, due time.Time, err error) {
+	t, err := d.wheel.read("read", text)
 	if err != nil {
 		return "", time.Time{}, err
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 // A ticket names a message that may be changed. Its text is "d2." and the base64 (URL, without

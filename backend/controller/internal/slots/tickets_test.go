@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 var ourTickets = newTickets("/", "delayer", "52x4s")
@@ -32,14 +32,15 @@ func TestTickets_RoundTrip(t *testing.T) {
 // TestReadTicket: without a broker, and with the reason if it is another's.
 func TestReadTicket(t *testing.T) {
 	w := New("/", "delayer", 1<<20)
+	d := &Delayer{wheel: w}
 	of := func(vhost string) delayer.Ticket {
 		return newTickets(vhost, "delayer", w.rings.String()).write(ticket{id: "ABC1", due: 1795329200000})
 	}
-	id, due, err := w.ReadTicket("read", of("/"))
+	id, due, err := d.ReadTicket(of("/"))
 	require.NoError(t, err)
 	require.Equal(t, "ABC1", id)
 	require.Equal(t, int64(1795329200000), due.UnixMilli())
-	_, _, err = w.ReadTicket("read", of("other"))
+	_, _, err = d.ReadTicket(of("other"))
 	require.ErrorIs(t, err, delayer.ErrTicket)
 	require.ErrorIs(t, err, errOthers)
 }

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/backend/controller/internal/bundle"
+	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
 const (

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 )
@@ -48,6 +49,9 @@ type Turn struct {
 	Level  int
 	Number int64
 }
+
+// Widths are those of the levels. Slots of one width are a level.
+var Widths = [...]time.Duration{4 * time.Second, 32 * time.Second, 200 * time.Second, 20 * time.Minute, 100 * time.Minute, 8 * time.Hour}
 
 // A Bundle is a list of records, in the order in which they were written. In a slot they are sorted
 // by their due times.
