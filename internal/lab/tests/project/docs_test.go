@@ -89,7 +89,7 @@ func TestDocs_Make(t *testing.T) {
 var ours = map[string][]string{
 	"delayer": {"."}, "backend": {"backend"}, "binaryladder": {"backend/binaryladder"}, "retry": {"retry"},
 	"migrate": {"migrate"}, "gorabbitmq": {"gorabbitmq"}, "outbox": {"outbox"},
-	"once": {"once"}, "pgstore": {"once/pgstore"}, "metrics": {"metrics"}, "tracing": {"tracing"},
+	"once": {"once"}, "recurring": {"recurring"}, "pgstore": {"once/pgstore"}, "metrics": {"metrics"}, "tracing": {"tracing"},
 	"watermilldelay": {"watermilldelay"}, "status": {"status"}, "delayertest": {"delayertest"},
 }
 
