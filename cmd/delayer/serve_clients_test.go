@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lab/docs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -175,25 +174,26 @@ func patch(t *testing.T, folder string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/languages.md")
 	require.NoError(t, err)
-	var program string // the last one that the page shows
 	changed := map[string]bool{}
-	for _, b := range docs.Blocks(string(page)) {
-		if b.Lang != "diff" {
-			program = b.Text
-			continue
-		}
-		for _, c := range clients {
-			file := filepath.Join(folder, c.file)
-			if text, err := os.ReadFile(file); err == nil && string(text) == program {
-				require.NoError(t, os.WriteFile(file, []byte(patched(t, program, b.Text)), 0o600))
-				changed[c.file] = true
-			}
-		}
+	before := strings.Split(string(page), "```diff\n")
+	for i, from := range before[1:] {
+		diff, _, _ := strings.Cut(from, "```\n")
+		programs := linked.FindAllStringSubmatch(before[i], -1)
+		require.NotEmpty(t, programs, diff)
+		name := programs[len(programs)-1][1] // the last one that the page links to
+		file := filepath.Join(folder, name)
+		program, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, []byte(patched(t, string(program), diff)), 0o600))
+		changed[name] = true
 	}
 	for _, c := range clients {
 		require.NotEqual(t, c.entry, changed[c.file], c.file)
 	}
 }
+
+// linked matches a link of docs/languages.md to a program.
+var linked = regexp.MustCompile(`\(\.\./examples/clients/([^)]+)\)`)
 
 // patched is text with lines that begin with - replaced by those with + behind them.
 func patched(t *testing.T, text, diff string) string {

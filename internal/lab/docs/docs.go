@@ -55,7 +55,7 @@ func Commands(page, program string) (commands [][]string) {
 	call := regexp.MustCompile(`(?m)^ *(?:\$ )?(?:[A-Z_]+=\S+ )*(?:go run \./cmd/)?` + program + ` (.*)$`)
 	continued := regexp.MustCompile(`\s*\\\n\s*`)
 	for _, b := range Blocks(page) {
-		if b.Lang != "" {
+		if b.Lang != "" && b.Lang != "sh" {
 			continue
 		}
 		for _, found := range call.FindAllStringSubmatch(continued.ReplaceAllString(b.Text, " "), -1) {

@@ -8,7 +8,7 @@ import (
 
 const page = "# Page\n\nText, and\n    no block.\n\n    delayer send --body 'a b' # why\n    cat\n\n" +
 	"```go\ndelayer x\n```\n\n```\n$ X=1 delayer topology verify \\\n    --output json | jq\ndelayer send: no broker\n" +
-	"go run ./cmd/delayer help\ndelayer-bench --quick\n```\n"
+	"go run ./cmd/delayer help\ndelayer-bench --quick\n```\n```sh\ndelayer status\n```\n"
 
 func TestBlocks(t *testing.T) {
 	require.Equal(t, []Block{
@@ -16,10 +16,11 @@ func TestBlocks(t *testing.T) {
 		{Lang: "go", Text: "delayer x\n"},
 		{Text: "$ X=1 delayer topology verify \\\n    --output json | jq\ndelayer send: no broker\n" +
 			"go run ./cmd/delayer help\ndelayer-bench --quick\n"},
+		{Lang: "sh", Text: "delayer status\n"},
 	}, Blocks(page))
 }
 
 func TestCommands(t *testing.T) {
-	require.Equal(t, [][]string{{"send", "--body", "a b"}, {"topology", "verify", "--output", "json"}, {"help"}}, Commands(page, "delayer"))
+	require.Equal(t, [][]string{{"send", "--body", "a b"}, {"topology", "verify", "--output", "json"}, {"help"}, {"status"}}, Commands(page, "delayer"))
 	require.Equal(t, [][]string{{"--quick"}}, Commands(page, "delayer-bench"))
 }
