@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -85,6 +87,41 @@ func TestDocs_YAML(t *testing.T) {
 			if b.Lang == "yaml" && !strings.Contains(b.Text, "scrape_configs") {
 				_, err := backend.Parse(strings.NewReader(b.Text))
 				assert.NoError(t, err, "%s:\n%s", page, b.Text)
+			}
+		}
+	}
+}
+
+// TestDocs_Troubleshooting: what docs/troubleshooting.md quotes of Delayer is in its source, but for
+// what differs. A text that begins with a number is the broker's.
+func TestDocs_Troubleshooting(t *testing.T) {
+	const ofTheBroker = "missing_segment_header"
+	var source strings.Builder
+	for _, folder := range []string{".", "backend", "internal/app", "internal/lib"} {
+		require.NoError(t, filepath.WalkDir(root+folder, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && folder == "." && path != root+folder:
+				return fs.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				text, err := os.ReadFile(path)
+				source.Write(text)
+				return err
+			}
+			return nil
+		}))
+	}
+	page, _, _ := strings.Cut(read(t, "docs/troubleshooting.md"), "\n## Messages\n")
+	rows := regexp.MustCompile("(?m)^\\| (?:[0-9]{3} \\| )?(`[^|]*`)").FindAllStringSubmatch(page, -1)
+	require.Greater(t, len(rows), 30)
+	parts, number := regexp.MustCompile(`…|: | \(|\)`), regexp.MustCompile("^[0-9]{3} ")
+	for _, row := range rows {
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			for _, part := range parts.Split(quoted[1], -1) {
+				if part = strings.TrimSpace(part); !number.MatchString(part) && part != ofTheBroker {
+					assert.Contains(t, source.String(), part, quoted[1])
+				}
 			}
 		}
 	}
