@@ -31,7 +31,9 @@
 // never delivered earlier than the time of the call plus the delay, by the broker's clock. It is
 // delivered at least once; copies carry the same id in [Header]. A message whose destination is
 // gone when it is due is kept in the queue that [Options].UnroutableQueue names. An exchange that
-// exists drops a message that nothing is bound for, unless it has an alternate exchange.
+// exists drops a message that nothing is bound for, unless it has an alternate exchange. Clocks that
+// are set, policies, operators and faults of RabbitMQ make exceptions: docs/reliability.md in the
+// repository lists all of them.
 //
 // # What it needs
 //
