@@ -1,6 +1,6 @@
 // Package delayer delays messages on RabbitMQ. A message is published to any exchange or queue and
 // arrives after any delay, as if it had been published then. A stock broker is enough, and
-// consumers change nothing.
+// consumers need no library; below is what they see.
 //
 // This package holds the contract: the [Delayer] interface, what a Delayer can do ([Limits]), what
 // all backends take ([Options]), and the errors ([Error], [SafeToRetry]). Package backend opens a

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -261,4 +262,30 @@ func through(t *testing.T, broker, proxy string) string {
 	require.NoError(t, err)
 	at.Host = proxy
 	return at.String()
+}
+
+// TestServe_Readme: the configuration and the program in Python that README.md shows, on a broker that
+// has nothing yet.
+func TestServe_Readme(t *testing.T) {
+	t.Parallel()
+	url, shown := vhost(t, rabbittest.Broker(t)), map[string]string{}
+	for _, b := range docs.Blocks(docs.Pages(t, "../..")["README.md"]) {
+		shown[b.Lang] = b.Text
+	}
+	serve(t, "serve", "--config", configFile(t, "url: "+url+"\n"+shown["yaml"]))
+	declared(t, url, "later")
+	declared(t, url, "orders")
+	const local = `"amqp://guest:guest@localhost:5672"`
+	require.Contains(t, shown["python"], local)
+	folder := t.TempDir()
+	program := strings.ReplaceAll(shown["python"], local, strconv.Quote(url))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "later.py"), []byte(program), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	python := client{file: "later.py", needs: "Python with pika", runs: pythons, probe: "RUN -c 'import pika'"}
+	began := time.Now()
+	out, err := python.command(ctx, t, folder, url, "").Output()
+	require.NoError(t, err)
+	require.Equal(t, "order 17\n", string(out))
+	require.GreaterOrEqual(t, time.Since(began), 3*time.Second, "early")
 }
