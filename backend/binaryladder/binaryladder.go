@@ -28,7 +28,7 @@
 //
 // With routing topic [Topology] has a second ladder, which Open does not declare, for publishers
 // that have no Delayer and write the key themselves, without marks. Below are the exchanges of four
-// levels. A 1 waits in <prefix>.ladder.Q3 and so on. See docs/seeds.md.
+// levels. A 1 waits in <prefix>.ladder.Q3 and so on. See docs/choosing.md.
 //
 //	publish 1.0.1.0.work to <prefix>.ladder.N3 ─→ N2 ─→ N1 ─→ N0 ─→ <prefix>.ladder.exchange ─ #.work ─→ as bound
 //
