@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lab/docs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
