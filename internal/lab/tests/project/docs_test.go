@@ -74,6 +74,9 @@ func TestDocs_Testing(t *testing.T) {
 	_, source, _ = strings.Cut(source, "\n// A shop ")
 	var shown int
 	for _, b := range docs.Blocks(read(t, "docs/testing.md")) {
+		if b.Lang != "go" {
+			continue
+		}
 		assert.Contains(t, "// A shop "+source, strings.TrimSuffix(b.Text, "\n"))
 		shown += strings.Count("\n"+b.Text, "\nfunc ")
 	}
