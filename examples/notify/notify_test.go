@@ -188,7 +188,7 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 }
 
 // ordersVariable is how many orders TestKilled saves. `make results PARTS=retries` sets it, and
-// DELAYER_BACKEND, for docs/results/retries.md.
+// DELAYER_BACKEND, for docs/measured.md.
 const ordersVariable = "DELAYER_TEST_ORDERS"
 
 // TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
