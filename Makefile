@@ -47,7 +47,7 @@ bench: broker ## compare the strategies on a real broker, in about three minutes
 bench-go: broker ## run the Go benchmarks: time and allocations of a publish
 	go test -vet=off -run '^$$' -bench . -benchmem -p 1 $(BENCHFLAGS) $(BENCHMARKED)
 
-results: ## measure the reports and pages of docs/results again, for hours, in Docker (SERIES='3.10 4.3' PARTS= IMAGE= FLAGS= REPEAT=)
+results: ## measure docs/results and the tables of docs/measured.md again, for hours, in Docker (SERIES='3.10 4.3' PARTS= IMAGE= FLAGS= REPEAT=)
 	@SERIES='$(SERIES)' PARTS='$(PARTS)' IMAGE='$(IMAGE)' FLAGS='$(FLAGS)' REPEAT='$(REPEAT)' scripts/results.sh
 
 lint: ## check the code with golangci-lint, and where the pages' links lead

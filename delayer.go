@@ -56,7 +56,7 @@ type Delayer interface {
 	//
 	// Of several Schedules with the same ID and due time one message is delivered, also if they
 	// come from different processes; all return nil and the same ticket. So a Schedule with both
-	// that ended with [ErrUnknown] is simply called again. docs/cancelling.md lists the cases in
+	// that ended with [ErrUnknown] is simply called again. docs/reliability.md lists the cases in
 	// which a second copy can still arrive.
 	//
 	// A message that is due within [Limits].CancelBefore, or whose Due has passed, is accepted, and
@@ -83,7 +83,7 @@ type Delayer interface {
 	Ticket(id string, due time.Time) (Ticket, error)
 
 	// Cancel returns nil once it is certain that the message is not delivered: not when a broker or
-	// a controller crashes, nor by a process that stood still meanwhile. docs/cancelling.md has the
+	// a controller crashes, nor by a process that stood still meanwhile. docs/reliability.md has the
 	// limits.
 	//
 	// Cancelling twice is no error. After Postpone, use the new ticket. An older one cancels the

@@ -1,6 +1,6 @@
 // Package delayer delays messages on RabbitMQ. A message is published to any exchange or queue and
 // arrives after any delay, as if it had been published then. A stock broker is enough, and
-// consumers change nothing.
+// consumers need no library; below is what they see.
 //
 // This package holds the contract: the [Delayer] interface, what a Delayer can do ([Limits]), what
 // all backends take ([Options]), and the errors ([Error], [SafeToRetry]). Package backend opens a
@@ -32,7 +32,9 @@
 // never delivered earlier than the time of the call plus the delay, by the broker's clock. It is
 // delivered at least once; copies carry the same id in [Header]. A message whose destination is
 // gone when it is due is kept in the queue that [Options].UnroutableQueue names. An exchange that
-// exists drops a message that nothing is bound for, unless it has an alternate exchange.
+// exists drops a message that nothing is bound for, unless it has an alternate exchange. Clocks that
+// are set, policies, operators and faults of RabbitMQ make exceptions: docs/reliability.md in the
+// repository lists all of them.
 //
 // # What it needs
 //

@@ -21,9 +21,9 @@ func TestParse_ExampleFiles(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, want, cfg, name)
 		if strings.HasSuffix(name, ".yaml") {
-			docs, err := os.ReadFile("../docs/backends.md")
+			docs, err := os.ReadFile("../docs/choosing.md")
 			require.NoError(t, err)
-			require.Contains(t, string(docs), "```yaml\n"+string(text)+"```", "docs/backends.md shows the file")
+			require.Contains(t, string(docs), "```yaml\n"+string(text)+"```", "docs/choosing.md shows the file")
 		}
 	}
 }

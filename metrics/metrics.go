@@ -4,9 +4,9 @@
 //	prometheus.MustRegister(m)
 //	options := delayer.Options{URL: url, Observer: m.Observer()}
 //
-// One Collector serves any number of Delayers. docs/metrics.md lists the metrics, with alerts and a
-// Grafana dashboard. Labels hold no exchange, routing key or id, and of queues those alone that
-// package retry consumes, so the number of time series is bounded.
+// One Collector serves any number of Delayers. The page docs/operating.md of the repository lists the
+// metrics, with alerts and a Grafana dashboard. Labels of this package hold no exchange, routing key
+// or id, and only those queues that package retry consumes: the number of time series is bounded.
 //
 // Only programs that import this package link Prometheus.
 package metrics

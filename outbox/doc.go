@@ -33,5 +33,5 @@
 // A delay longer than [delayer.Limits].Max waits in the table until it fits. With fixed tiers, a
 // message that has waited in the table stays there until what is left of its delay is a tier.
 //
-// Any number of relays may run. docs/outbox.md describes them, operation, [ReadLag] and sizes.
+// Any number of relays may run. docs/patterns.md describes them, operation, [ReadLag] and sizes.
 package outbox

@@ -5,7 +5,7 @@
 // delivered once. A message that is scheduled waits in the broker and needs no process any more.
 //
 // It needs backend controller with slots, its default. Times are whole minutes. A message is never
-// early. It comes again, with the same MessageId, in the cases that docs/cancelling.md lists, and if
+// early. It comes again, with the same MessageId, in the cases that docs/reliability.md lists, and if
 // a process starts whose clock is more than ten seconds behind just after it was delivered.
 //
 // What was not scheduled in time is not made up for: no process ran, or none reached the broker,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures again what the pages of docs/results tell. `make results` runs it, on a machine that does
+# Measures again what docs/measured.md tells. `make results` runs it, on a machine that does
 # nothing else. Each RabbitMQ series is a container of its own; with DELAYER_BROKER=node the one of
 # this machine is measured. The exit status is 1 if a report could not be made. Variables:
 #

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the conformance suite and the short faults on each RabbitMQ series, in containers of the
-# image rabbitmq:SERIES, and prints how many tests passed, for docs/compatibility.md.
+# image rabbitmq:SERIES, and prints how many tests passed, for docs/reliability.md.
 # `make test-matrix` runs it. The exit status is 1 if a test failed, or if nothing was run.
 # Variables:
 #

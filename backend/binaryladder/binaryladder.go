@@ -22,13 +22,12 @@
 // its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
 // marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
 // whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
-// costs the broker three times as much on RabbitMQ 3.10 (docs/results/README.md). A list
-// of steps that double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to
-// 15 s.
+// costs the broker three times as much on RabbitMQ 3.10 (docs/measured.md). A list of steps that
+// double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to 15 s.
 //
 // With routing topic [Topology] has a second ladder, which Open does not declare, for publishers
 // that have no Delayer and write the key themselves, without marks. Below are the exchanges of four
-// levels. A 1 waits in <prefix>.ladder.Q3 and so on. See docs/seeds.md.
+// levels. A 1 waits in <prefix>.ladder.Q3 and so on. See docs/choosing.md.
 //
 //	publish 1.0.1.0.work to <prefix>.ladder.N3 ─→ N2 ─→ N1 ─→ N0 ─→ <prefix>.ladder.exchange ─ #.work ─→ as bound
 //
@@ -46,7 +45,7 @@
 // Classic queues cost the broker less. A clean restart keeps what waits in them. But messages that
 // expire while the broker starts are lost if their destination is not ready, and quorum queues are
 // not ready at first. A crash loses messages that are moving between queues, and those that are not
-// on disk yet. docs/results/faults.md has the numbers.
+// on disk yet. docs/measured.md has the numbers.
 //
 // With routing topic Limits.ExactTopics is false. A consistent-hash exchange at the destination
 // hashes all routing keys of a message, so delayed messages of one key may go to several queues.

@@ -16,7 +16,7 @@
 // that [Topology] has a second set of queues, which Open does not declare.
 // `delayer topology print --backend fixedtiers --output definitions` prints it for the broker to
 // import. Bind such a queue to the exchange, and bind the consumers' queues to delay.exchange, with
-// the keys that the messages are published with. See docs/tiers.md.
+// the keys that the messages are published with. See docs/choosing.md.
 //
 //	an existing exchange ─→ delay.route.1m.queue ─TTL→ delay.exchange ─→ as bound
 //

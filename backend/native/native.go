@@ -20,7 +20,7 @@
 // That of the Erlang node which leads the waiting queue. Publishers learn it by the queue's own
 // answers, to some milliseconds, and round up. If another node becomes the leader, what waits is
 // early or late by as much as the two clocks differ. A node's clock that is set changes Erlang's by
-// 1 % at most, until the node restarts: as with other quorum queues (docs/clocks.md).
+// 1 % at most, until the node restarts: as with other quorum queues (docs/reliability.md).
 //
 // # What it needs
 //

@@ -25,7 +25,7 @@
 // their destination is not ready, and quorum queues are not ready at first. A crash may lose what
 // was confirmed in the two seconds before it, because the plugin writes its table to disk after the
 // confirm. A due message is removed from the table when it is handed to its queue, before the queue
-// has stored it. docs/results/faults.md has the numbers.
+// has stored it. docs/measured.md has the numbers.
 //
 // If the exchange where messages wait, or <prefix>.delivery, is deleted, messages that are due
 // before it is declared again are lost: no queue could keep them.

@@ -1,4 +1,4 @@
-// Command delayer-bench measures ways of delaying RabbitMQ messages. See docs/bench.md.
+// Command delayer-bench measures ways of delaying RabbitMQ messages. See docs/testing.md.
 package main
 
 import (

@@ -17,7 +17,7 @@ func reportFile(t *testing.T, version int) string {
 	t.Helper()
 	text, err := json.Marshal(report.Report{SchemaVersion: version, Runs: []report.Run{{
 		Scenario: "cost", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 1,
-		Counts: report.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: report.Lateness{P50: 4, P99: 9},
+		Counts: report.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: report.Percentiles{P50: 4, P99: 9},
 	}}})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "report.json")

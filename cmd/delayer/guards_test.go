@@ -32,7 +32,7 @@ type guarded struct {
 	managements map[string]string // user → key management
 }
 
-// TestGuards is the table of docs/security.md: what could not be looked at is unknown, and never
+// TestGuards is what docs/operating.md says: what could not be looked at is unknown, and never
 // good, whoever asks and whatever the broker keeps from them.
 func TestGuards(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,25 +176,26 @@ func patch(t *testing.T, folder string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/languages.md")
 	require.NoError(t, err)
-	var program string // the last one that the page shows
 	changed := map[string]bool{}
-	for _, b := range docs.Blocks(string(page)) {
-		if b.Lang != "diff" {
-			program = b.Text
-			continue
-		}
-		for _, c := range clients {
-			file := filepath.Join(folder, c.file)
-			if text, err := os.ReadFile(file); err == nil && string(text) == program {
-				require.NoError(t, os.WriteFile(file, []byte(patched(t, program, b.Text)), 0o600))
-				changed[c.file] = true
-			}
-		}
+	before := strings.Split(string(page), "```diff\n")
+	for i, from := range before[1:] {
+		diff, _, _ := strings.Cut(from, "```\n")
+		programs := linked.FindAllStringSubmatch(before[i], -1)
+		require.NotEmpty(t, programs, diff)
+		name := programs[len(programs)-1][1] // the last one that the page links to
+		file := filepath.Join(folder, name)
+		program, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, []byte(patched(t, string(program), diff)), 0o600))
+		changed[name] = true
 	}
 	for _, c := range clients {
 		require.NotEqual(t, c.entry, changed[c.file], c.file)
 	}
 }
+
+// linked matches a link of docs/languages.md to a program.
+var linked = regexp.MustCompile(`\(\.\./examples/clients/([^)]+)\)`)
 
 // patched is text with lines that begin with - replaced by those with + behind them.
 func patched(t *testing.T, text, diff string) string {
@@ -261,4 +263,30 @@ func through(t *testing.T, broker, proxy string) string {
 	require.NoError(t, err)
 	at.Host = proxy
 	return at.String()
+}
+
+// TestServe_Readme: the configuration and the program in Python that README.md shows, on a broker that
+// has nothing yet.
+func TestServe_Readme(t *testing.T) {
+	t.Parallel()
+	url, shown := vhost(t, rabbittest.Broker(t)), map[string]string{}
+	for _, b := range docs.Blocks(docs.Pages(t, "../..")["README.md"]) {
+		shown[b.Lang] = b.Text
+	}
+	serve(t, "serve", "--config", configFile(t, "url: "+url+"\n"+shown["yaml"]))
+	declared(t, url, "later")
+	declared(t, url, "orders")
+	const local = `"amqp://guest:guest@localhost:5672"`
+	require.Contains(t, shown["python"], local)
+	folder := t.TempDir()
+	program := strings.ReplaceAll(shown["python"], local, strconv.Quote(url))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "later.py"), []byte(program), 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	python := client{file: "later.py", needs: "Python with pika", runs: pythons, probe: "RUN -c 'import pika'"}
+	began := time.Now()
+	out, err := python.command(ctx, t, folder, url, "").Output()
+	require.NoError(t, err)
+	require.Equal(t, "order 17\n", string(out))
+	require.GreaterOrEqual(t, time.Since(began), 3*time.Second, "early")
 }

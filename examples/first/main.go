@@ -16,28 +16,28 @@ import (
 const url = "amqp://guest:guest@localhost:5672/"
 
 func main() {
-	// The consumer knows nothing of Delayer: any client will do.
-	conn, err := amqp091.Dial(url)
-	check(err)
-	ch, err := conn.Channel()
-	check(err)
-	queue, err := ch.QueueDeclare("hello", true, false, false, false, nil)
-	check(err)
-	arrived, err := ch.Consume(queue.Name, "", true, false, false, false, nil)
-	check(err)
+	// The consumer. Any client will do.
+	conn := must(amqp091.Dial(url))
+	ch := must(conn.Channel())
+	queue := must(ch.QueueDeclare("hello", true, false, false, false, nil))
+	arrived := must(ch.Consume(queue.Name, "", true, false, false, false, nil))
 
 	// The publisher.
 	ctx := context.Background()
-	d, err := backend.OpenURL(ctx, url)
-	check(err)
-	err = d.Publish(ctx, "", queue.Name, 3*time.Second, amqp091.Publishing{Body: []byte("hello")})
-	check(err)
+	d := must(backend.OpenURL(ctx, url))
+	msg := amqp091.Publishing{Body: []byte("hello")}
+	check(d.Publish(ctx, "", queue.Name, 3*time.Second, msg))
 	fmt.Println("stored")
 
 	start := time.Now()
 	fmt.Printf("%s arrived after %.1f s\n", (<-arrived).Body, time.Since(start).Seconds())
 	check(d.Close())
 	check(conn.Close())
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
 }
 
 func check(err error) {

@@ -1,5 +1,5 @@
 // Command notify tells another service of each order, and tries again with growing delays when that
-// fails: the workflow of docs/retries.md as a program to copy from.
+// fails: the workflow of docs/patterns.md as a program to copy from.
 //
 //	notify setup     create the tables and the queue
 //	notify save 12   save 12 orders in state I, each with its message, in one transaction each

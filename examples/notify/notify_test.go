@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -143,8 +144,11 @@ CREATE FUNCTION log_sent() RETURNS trigger LANGUAGE plpgsql AS
 	$$ BEGIN INSERT INTO sent_log VALUES (NEW.id); RETURN NULL; END $$;
 CREATE TRIGGER log_sent AFTER UPDATE OF state ON orders FOR EACH ROW WHEN (NEW.state = 'S') EXECUTE FUNCTION log_sent()`
 
-// intervalsKilled are those of TestKilled's policy.
+// intervalsKilled are those of TestKilled's policy: 1 s and 2 s, or those of waitsVariable.
 var intervalsKilled = []time.Duration{time.Second, 2 * time.Second}
+
+// waitsVariable is a list such as 3s,10s,30s.
+const waitsVariable = "DELAYER_TEST_WAITS"
 
 // calls are those that the service got. Three of ten fail.
 type calls struct {
@@ -184,7 +188,7 @@ func (c *calls) answer(order int64, attempt int) (status int) {
 }
 
 // ordersVariable is how many orders TestKilled saves. `make results PARTS=retries` sets it, and
-// DELAYER_BACKEND, for docs/results/retries.md.
+// DELAYER_BACKEND, for docs/measured.md.
 const ordersVariable = "DELAYER_TEST_ORDERS"
 
 // TestKilled: every order ends in state S, once, or in F and parked, whatever is killed, and no
@@ -201,11 +205,21 @@ func TestKilled(t *testing.T) {
 		require.NoError(t, err, ordersVariable)
 		cycles, burst = 3, orders/3/6 // six are killed in a cycle
 	}
+	waits := []string{"NOTIFY_WAITS=1s,2s", "NOTIFY_OVERDUE=24h"}
+	if text := os.Getenv(waitsVariable); text != "" {
+		waits = []string{"NOTIFY_WAITS=" + text, "NOTIFY_OVERDUE=24h", "DELAYER_BINARYLADDER_STEPS=calendar"}
+		intervalsKilled = nil
+		for wait := range strings.SplitSeq(text, ",") {
+			interval, err := time.ParseDuration(wait)
+			require.NoError(t, err, waitsVariable)
+			intervalsKilled = append(intervalsKilled, interval)
+		}
+	}
 	b := rabbittest.Alone(t)
 	defer rabbittest.Evidence(t, b)
 	var c calls
 	began := time.Now()
-	s := newStage(t, c.answer, "NOTIFY_WAITS=1s,2s", "NOTIFY_OVERDUE=24h")
+	s := newStage(t, c.answer, waits...)
 	_, err := s.pool.Exec(t.Context(), watch)
 	require.NoError(t, err)
 	relay, worker := s.keep("relay"), s.keep("worker") // kill them

@@ -115,7 +115,7 @@ func (f *Fronts) Has(ctx context.Context, exchange string) (bool, error) {
 	name, _ := f.Of(exchange)
 	there, err := delivery.Exists(ctx, f.control, name, "")
 	if err == nil && there == delivery.Unknown {
-		err = fmt.Errorf("the user of delayer serve may not look at %s: see docs/security.md", delivery.Place(name, ""))
+		err = fmt.Errorf("the user of delayer serve may not look at %s: see docs/operating.md", delivery.Place(name, ""))
 	}
 	return there == delivery.There, err
 }

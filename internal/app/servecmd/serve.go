@@ -62,7 +62,7 @@ func (c config) nothing() bool {
 }
 
 var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
-	"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}, or serve: {http: {listen: 127.0.0.1:8081}}; docs/serve.md has more")
+	"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}, or serve: {http: {listen: 127.0.0.1:8081}}; docs/languages.md has more")
 
 // Run serves until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *Serve) Run(ctx context.Context, s cli.Streams) error {

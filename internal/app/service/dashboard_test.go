@@ -122,7 +122,7 @@ func TestDashboard(t *testing.T) {
 // TestMetricsPage: the table has each metric with its labels, and nothing else; the alerts ask for
 // what there is.
 func TestMetricsPage(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/metrics.md")
+	text, err := os.ReadFile("../../../docs/operating.md")
 	require.NoError(t, err)
 	all := exposed(t)
 	row := regexp.MustCompile("(?m)^\\| `(delayer_\\w+)` \\|([^|]*)\\|")

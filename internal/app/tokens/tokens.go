@@ -92,7 +92,7 @@ func Parse(text []byte) ([]*Token, error) {
 			err = errors.New("its name or its sha256 is there twice")
 		}
 		if err != nil {
-			return nil, engine.ConfigError(fmt.Sprintf("tokens[%d] (name: %.64q)", i, w.Name), err, "docs/http.md has an example")
+			return nil, engine.ConfigError(fmt.Sprintf("tokens[%d] (name: %.64q)", i, w.Name), err, "docs/languages.md has an example")
 		}
 		list = append(list, t)
 	}

@@ -96,9 +96,9 @@ func TestAnybody(t *testing.T) {
 	assert.False(t, a.Exchange(""), "the default exchange is asked for by Queue")
 }
 
-// TestParse_Documentation: the example of docs/http.md is one.
+// TestParse_Documentation: the example of docs/languages.md is one.
 func TestParse_Documentation(t *testing.T) {
-	for _, b := range docs.Blocks(docs.Pages(t, "../../..")["docs/http.md"]) {
+	for _, b := range docs.Blocks(docs.Pages(t, "../../..")["docs/languages.md"]) {
 		if strings.HasPrefix(b.Text, "tokens:") {
 			list, err := Parse([]byte(b.Text))
 			require.NoError(t, err)

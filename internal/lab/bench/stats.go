@@ -20,6 +20,7 @@ func summarise(samples []sample, counted func(sample) bool) result {
 	run := result{samples: samples, Run: report.Run{
 		Counts:      count(samples),
 		PublishPerS: publishRate(chosen),
+		Publish:     publishOf(chosen),
 		Lateness:    latenessOf(chosen),
 	}}
 	run.faults(samples)
@@ -57,16 +58,31 @@ func one(is bool) int {
 }
 
 // latenessOf is all zeros if none of the samples arrived.
-func latenessOf(samples []sample) report.Lateness {
+func latenessOf(samples []sample) report.Percentiles {
 	var late []time.Duration
 	for _, s := range samples {
 		if s.Copies > 0 {
 			late = append(late, s.Lateness())
 		}
 	}
-	slices.Sort(late)
-	at := func(percent float64) float64 { return milliseconds(percentile(late, percent)) }
-	return report.Lateness{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
+	return percentiles(late)
+}
+
+// publishOf is how long Publish took, until the confirm; all zeros if none was confirmed.
+func publishOf(samples []sample) report.Percentiles {
+	var took []time.Duration
+	for _, s := range samples {
+		if s.Outcome == account.Confirmed {
+			took = append(took, s.Answered-s.Asked)
+		}
+	}
+	return percentiles(took)
+}
+
+func percentiles(of []time.Duration) report.Percentiles {
+	slices.Sort(of)
+	at := func(percent float64) float64 { return milliseconds(percentile(of, percent)) }
+	return report.Percentiles{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
 // percentile is the smallest of the sorted values that at least p per cent do not exceed; 0 of

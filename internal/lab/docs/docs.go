@@ -1,5 +1,4 @@
-// Package docs reads README.md, docs/*.md and docs/results/*.md, so that tests run what the pages
-// show.
+// Package docs reads README.md and docs/*.md, so that tests run what the pages show.
 package docs
 
 import (
@@ -15,12 +14,11 @@ import (
 // A Block is a code block of a page. Lang is empty where it says none.
 type Block struct{ Lang, Text string }
 
-// Pages returns the text of README.md, docs/*.md and docs/results/*.md by path, as docs/start.md.
-// root is the way from the test's folder to the folder of go.mod.
+// Pages returns the text of README.md and docs/*.md by path, as docs/start.md. root is the way from the test's folder to the folder of go.mod.
 func Pages(t testing.TB, root string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/results/*.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		require.NotEmpty(t, files)
@@ -55,7 +53,7 @@ func Commands(page, program string) (commands [][]string) {
 	call := regexp.MustCompile(`(?m)^ *(?:\$ )?(?:[A-Z_]+=\S+ )*(?:go run \./cmd/)?` + program + ` (.*)$`)
 	continued := regexp.MustCompile(`\s*\\\n\s*`)
 	for _, b := range Blocks(page) {
-		if b.Lang != "" {
+		if b.Lang != "" && b.Lang != "sh" {
 			continue
 		}
 		for _, found := range call.FindAllStringSubmatch(continued.ReplaceAllString(b.Text, " "), -1) {

@@ -148,7 +148,7 @@ const mostOverrun = 30 * time.Second
 // was refused or unroutable goes on when the broker repeats it. It looks once in each interval for
 // what has waited for one, so that takes up to two (rabbit_fifo_dlx_worker:redeliver_messages/1).
 // What is misrouted then, and refused, goes to an exchange a second time after a minute
-// (docs/unroutable.md). A busy machine has a minute to spare.
+// (docs/operating.md). A busy machine has a minute to spare.
 func (c Campaign) latest() time.Duration {
 	const usual, again, busy = 3 * time.Minute, time.Minute, time.Minute
 	return 2*cmp.Or(c.Redeliver, usual) + again + busy

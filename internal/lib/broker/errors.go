@@ -55,7 +55,7 @@ func classify(err error) (hint string, kind error) {
 		if !amqpErr.Server || amqpErr == amqp091.ErrCredentials {
 			return "check user name and password", delayer.ErrAccess
 		}
-		return "grant the user this permission: rabbitmqctl set_permissions, with the patterns in docs/security.md", delayer.ErrAccess
+		return "grant the user this permission: rabbitmqctl set_permissions, with the patterns in docs/operating.md", delayer.ErrAccess
 	case amqp091.NotAllowed:
 		return "does the virtual host exist, and may the user enter it?", delayer.ErrAccess
 	case amqp091.ResourceLocked:

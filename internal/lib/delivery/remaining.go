@@ -115,7 +115,7 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 
 // delivered reports whether a message has left a queue that it had come to by one of these
 // exchanges, which lead to destinations. So it was delivered before: its destination is an exchange
-// behind which it has waited again, as in the tiers of docs/tiers.md. To send it there once more
+// behind which it has waited again, as in the tiers of docs/choosing.md. To send it there once more
 // would send it round for ever.
 func delivered(headers amqp091.Table, by ...string) bool {
 	return slices.ContainsFunc(message.Deaths(headers), func(d message.Death) bool {

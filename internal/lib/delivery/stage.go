@@ -72,7 +72,7 @@ func (s Stage) Exchanges() string { return s.prefix + ".delivery.exchanges" }
 // Discard is a queue that drops its messages, and the fanout exchange that leads there. A queue
 // that dead-letters at least once keeps a message that no queue takes, and 32 such messages stall it
 // (rabbit_fifo_dlx_worker). So messages to a user's exchange go here too: what that does not route
-// is dropped, as in a plain publish. docs/decisions/discard-queue.md says more.
+// is dropped, as in a plain publish. docs/design.md says more.
 //
 // It is a quorum queue with a TTL of 0: without the node of a classic one nothing here could be
 // routed, confirmed or declared. It costs the broker 27 µs a message, a classic queue 18 µs

@@ -1,5 +1,5 @@
 // Package messagejson writes and reads properties and headers of a message as JSON, without loss:
-// header values carry the name of their AMQP type. docs/unroutable.md describes the format, which
+// header values carry the name of their AMQP type. docs/operating.md describes the format, which
 // `delayer messages export` prints and the outbox's table holds. [Table] reads JSON without types.
 package messagejson
 

@@ -55,8 +55,8 @@ func Of(control *broker.Control, backend string) Live {
 //
 // Another process may be declaring the same queues. A queue exists before it has its arguments, and
 // up to RabbitMQ 4.0 a message that comes then never expires, nor does any behind it. So exchanges
-// are declared after the queues are settled, and bindings last: see
-// docs/decisions/exchanges-after-queues.md.
+// are declared after the queues are settled, and bindings last: docs/design.md says what else was
+// tried.
 //
 // Apply refuses where the broker would lose what the queues of p dead-letter: see [Live.Features].
 func (l Live) Apply(ctx context.Context, p topology.Plan) error {

@@ -61,6 +61,6 @@ func Lacking() *delayer.Error {
 	return &delayer.Error{
 		Op: "look at", Object: Feature, Kind: delayer.ErrNotFound,
 		Cause: errors.New("it is disabled, so a quorum queue loses what the next queue refuses, and what moves in a crash"),
-		Hint:  "rabbitmqctl enable_feature_flag all; queues that exist already then need what docs/security.md says",
+		Hint:  "rabbitmqctl enable_feature_flag all; queues that exist already then need what docs/operating.md says",
 	}
 }

@@ -20,7 +20,7 @@ import (
 const Inline = ",inline"
 
 // hint is for a value of the wrong type.
-const hint = "durations have a unit: 1s, 250ms, 15m; docs/backends.md has the types"
+const hint = "durations have a unit: 1s, 250ms, 15m; docs/choosing.md has the types"
 
 // Decode decodes a mapping, and returns the paths of its keys. path is that of the mapping, as in
 // "serve.", or "". Keys of others are passed over. Errors are ErrConfig.

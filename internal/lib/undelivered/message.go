@@ -164,7 +164,7 @@ func (m *Kept) Content() Content {
 	return Content{messagejson.PropertiesOf(&plain), messagejson.Headers(m.Headers), body}
 }
 
-// line is a message as export writes it; docs/unroutable.md describes it.
+// line is a message as export writes it; docs/operating.md describes it.
 type line struct {
 	Exchange *messagejson.Text    `json:"exchange"` // null: not known
 	Key      messagejson.Text     `json:"routing_key"`

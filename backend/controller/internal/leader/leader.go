@@ -1,5 +1,5 @@
 // Package leader turns the wheel: it reads the log, writes slots, reads them shortly before their
-// turn, and delivers what is due. docs/wheel.md tells the protocol.
+// turn, and delivers what is due. docs/design.md tells the protocol.
 //
 // A [Leader] is one tenure of one candidate, from when its channel on the log is open until that is
 // lost. It is pure: [Leader.Step] takes what has happened, with the time, and returns what is to be

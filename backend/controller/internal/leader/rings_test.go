@@ -40,7 +40,7 @@ func (r Rings) hops(now, due time.Time) (n int) {
 	}
 }
 
-// TestRings_Hops: docs/wheel.md says these.
+// TestRings_Hops: docs/design.md says these.
 func TestRings_Hops(t *testing.T) {
 	rings, now := Default(), time.Date(2026, 11, 28, 22, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour

@@ -249,7 +249,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 // setBack reports whether a ticket is for a due time that is over, and the broker's clock was set
 // back since. Then it is in the future again, and a change is accepted that comes to nothing. So it
 // may be if the clock was set, and who writes the change, or who decides, has not noticed that, or
-// had not when it delivered the message early. See docs/clocks.md.
+// had not when it delivered the message early. See docs/reliability.md.
 func (w *world) setBack(t *pass) bool { return w.plan.steps > 0 && w.now > t.at-leader.AcceptedBefore }
 
 // change writes a change.

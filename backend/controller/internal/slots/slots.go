@@ -1,6 +1,6 @@
 // Package slots is the controller's wheel of slots on a broker: its log, its slots, publishing to the
 // log, and the shell that runs the machine of package leader. What users need to know of it is on the page of
-// package controller; docs/wheel.md has the protocol.
+// package controller; docs/design.md has the protocol.
 package slots
 
 import (

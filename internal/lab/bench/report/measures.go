@@ -30,6 +30,8 @@ var measures = []measure{
 		value: positive(func(r Run) float64 { return r.ProcessCPU })},
 	{name: "queues", unit: "each", scenarios: []string{"accuracy", "cost"},
 		value: positive(func(r Run) float64 { return r.Hops })},
+	{name: "publish p50", unit: "ms", scenarios: []string{"accuracy"}, wide: true,
+		value: positive(func(r Run) float64 { return r.Publish.P50 })},
 	{name: "in time to", unit: "msg/s", scenarios: []string{"rate"}, higher: true,
 		value: func(r Run) (float64, bool) { return r.MaxRate, len(r.Probes) > 0 }},
 	{name: "memory", unit: "B/msg", scenarios: []string{"backlog"},
@@ -38,10 +40,10 @@ var measures = []measure{
 		}},
 	{name: "disk", unit: "B/msg", scenarios: []string{"backlog"},
 		value: positive(func(r Run) float64 { return r.DiskPerMessage })},
-	{name: "late p50", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.P50 })},
-	{name: "p90", unit: "ms", scenarios: timed, wide: true, value: lateness(func(l Lateness) float64 { return l.P90 })},
-	{name: "p99", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.P99 })},
-	{name: "max", unit: "ms", scenarios: timed, value: lateness(func(l Lateness) float64 { return l.Max })},
+	{name: "late p50", unit: "ms", scenarios: timed, value: lateness(func(l Percentiles) float64 { return l.P50 })},
+	{name: "p90", unit: "ms", scenarios: timed, wide: true, value: lateness(func(l Percentiles) float64 { return l.P90 })},
+	{name: "p99", unit: "ms", scenarios: timed, value: lateness(func(l Percentiles) float64 { return l.P99 })},
+	{name: "max", unit: "ms", scenarios: timed, value: lateness(func(l Percentiles) float64 { return l.Max })},
 	{name: "lost", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Lost })},
 	{name: "twice", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Duplicated })},
 	{name: "early", unit: "msg", fault: true, value: counted(func(r Run) int { return r.Early })},
@@ -52,7 +54,7 @@ func positive(of func(Run) float64) func(Run) (float64, bool) {
 }
 
 // lateness reads a percentile. In scenario rate there is none if no rate passed.
-func lateness(of func(Lateness) float64) func(Run) (float64, bool) {
+func lateness(of func(Percentiles) float64) func(Run) (float64, bool) {
 	return func(r Run) (float64, bool) {
 		return of(r.Lateness), r.Delivered > 0 && (len(r.Probes) == 0 || r.MaxRate > 0)
 	}

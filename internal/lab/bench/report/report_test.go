@@ -34,8 +34,8 @@ func example() *Report {
 	add := func(scenario, backend, variant string, change func(*Run)) {
 		run := Run{
 			Scenario: scenario, Backend: backend, Variant: variant, QueueType: "quorum", Repetition: 1, Messages: 2, Concurrency: 64,
-			Counts: Counts{Published: 2, Delivered: 2}, Lateness: Lateness{Min: 4, P50: 4, P90: 8, P99: 8, Max: 8},
-			PublishPerS: 5000, BrokerCPU: 245.31, ProcessCPU: 61.3, Hops: 1,
+			Counts: Counts{Published: 2, Delivered: 2}, Lateness: Percentiles{Min: 4, P50: 4, P90: 8, P99: 8, Max: 8},
+			PublishPerS: 5000, Publish: Percentiles{P50: 1.5}, BrokerCPU: 245.31, ProcessCPU: 61.3, Hops: 1,
 		}
 		change(&run)
 		r.Runs = append(r.Runs, run)
@@ -53,7 +53,7 @@ func example() *Report {
 	add("accuracy", "binaryladder", "topic", at(6000))
 	add("accuracy", "per-message-ttl", "", func(r *Run) {
 		r.Baseline, r.Lost, r.Early, r.EarlyByMS = true, 1, 1, 0.44
-		r.Lateness = Lateness{Min: 1.5, P50: 12.25, P90: 99.96, P99: 934.5, Max: 4990}
+		r.Lateness = Percentiles{Min: 1.5, P50: 12.25, P90: 99.96, P99: 934.5, Max: 4990}
 	})
 	add("accuracy", "top-entry", "", func(r *Run) {
 		*r = Run{Scenario: "accuracy", Backend: "top-entry", QueueType: "quorum", Baseline: true, Error: "declare: no permission"}
@@ -131,7 +131,7 @@ func TestSpread(t *testing.T) {
 }
 
 func TestLimitOfARate(t *testing.T) {
-	late := Probe{Rate: 1000, Reason: "late", Lateness: Lateness{P99: 123}}
+	late := Probe{Rate: 1000, Reason: "late", Lateness: Percentiles{P99: 123}}
 	for want, run := range map[string]Run{
 		"at 1,000 msg/s p99 was 123 ms late; nothing lower was tried": {Probes: []Probe{{Rate: 2000, Reason: "late"}, late}},
 		"the limit is between 500 and 2,000 msg/s: at 2,000 msg/s confirms came too slowly; there was no time to look closer": {

@@ -25,15 +25,16 @@ type Run struct {
 	DelayMinMS  float64 `json:"delay_min_ms"` // the shortest delay
 	DelayMaxMS  float64 `json:"delay_max_ms"` // the longest
 	Counts
-	EarlyByMS   float64  `json:"early_by_ms"`            // the most that a message was early
-	PublishPerS float64  `json:"publish_per_s"`          // confirmed
-	BrokerCPU   float64  `json:"broker_cpu_us_per_msg"`  // 0 if it was not measured
-	ProcessCPU  float64  `json:"process_cpu_us_per_msg"` // of the process that publishes, consumes and, for the controller, delays
-	BrokerRSS   int64    `json:"broker_rss_bytes"`       // at the end; 0 if it was not measured
-	Hops        float64  `json:"hops,omitempty"`         // queues that a message waits in, one after the other: the mean; 0 if not known
-	Lateness    Lateness `json:"lateness_ms"`
-	MaxRate     float64  `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
-	Probes      []Probe  `json:"probes,omitempty"`         // scenario rate: in the order tried
+	EarlyByMS   float64     `json:"early_by_ms"`            // the most that a message was early
+	PublishPerS float64     `json:"publish_per_s"`          // confirmed
+	BrokerCPU   float64     `json:"broker_cpu_us_per_msg"`  // 0 if it was not measured
+	ProcessCPU  float64     `json:"process_cpu_us_per_msg"` // of the process that publishes, consumes and, for the controller, delays
+	BrokerRSS   int64       `json:"broker_rss_bytes"`       // at the end; 0 if it was not measured
+	Hops        float64     `json:"hops,omitempty"`         // queues that a message waits in, one after the other: the mean; 0 if not known
+	Publish     Percentiles `json:"publish_ms"`             // how long Publish took
+	Lateness    Percentiles `json:"lateness_ms"`
+	MaxRate     float64     `json:"max_rate_per_s,omitempty"` // scenario rate: the highest that passed; 0 if none did
+	Probes      []Probe     `json:"probes,omitempty"`         // scenario rate: in the order tried
 
 	// BodyBytes is the size of each message's body.
 	BodyBytes int `json:"body_bytes,omitempty"`
@@ -59,8 +60,8 @@ type Counts struct {
 	Failed     int `json:"failed"`     // Publish returned an error
 }
 
-// Lateness is a distribution of lateness in milliseconds: exact, by nearest rank, from raw samples.
-type Lateness struct {
+// Percentiles are of milliseconds: exact, by nearest rank, from raw samples.
+type Percentiles struct {
 	Min float64 `json:"min"`
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -72,11 +73,11 @@ type Lateness struct {
 // the limit), "confirms" (they came too slowly to keep the rate), "generator" (the benchmark itself
 // could not keep it), or "lost" (some were lost, doubled, early or failed to publish).
 type Probe struct {
-	Rate        float64  `json:"rate"`
-	Passed      bool     `json:"passed"`
-	Reason      string   `json:"reason,omitempty"`
-	PublishPerS float64  `json:"publish_per_s"` // confirmed
-	Lateness    Lateness `json:"lateness_ms"`
+	Rate        float64     `json:"rate"`
+	Passed      bool        `json:"passed"`
+	Reason      string      `json:"reason,omitempty"`
+	PublishPerS float64     `json:"publish_per_s"` // confirmed
+	Lateness    Percentiles `json:"lateness_ms"`
 }
 
 // Subject is what --backend calls what was measured: backend and variant.

@@ -22,14 +22,14 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 )
 
-// documented makes a user with the permissions that docs/security.md gives that role, and returns
+// documented makes a user with the permissions that docs/operating.md gives that role, and returns
 // its URL. The documentation's prefix and destination are replaced by the test's.
 func documented(t *testing.T, b *rabbit.Broker, role, prefix, destination string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/security.md")
+	text, err := os.ReadFile("../../../../docs/operating.md")
 	require.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^    rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(text))
-	require.NotNil(t, line, "docs/security.md has no permissions for %s", role)
+	line := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(text))
+	require.NotNil(t, line, "docs/operating.md has no permissions for %s", role)
 	ours := strings.NewReplacer("delayer", prefix, "orders", destination)
 	return newUser(t, b, ours.Replace(line[1]), ours.Replace(line[2]), ours.Replace(line[3]))
 }

@@ -155,6 +155,6 @@ func TestPolicies_Keys(t *testing.T) {
 	for _, key := range ask(`[atom_to_list(Key) || ` + registered + `]`) {
 		set := map[string]objects.Policy{"name": {key: "x"}}
 		_, unknown := objects.Unknown(objects.Harm(plan, objects.Policies{Queues: set, Exchanges: set}))
-		require.Empty(t, unknown, "say in package objects what it does, and in docs/security.md")
+		require.Empty(t, unknown, "say in package objects what it does, and in docs/operating.md")
 	}
 }

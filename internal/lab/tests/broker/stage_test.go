@@ -228,11 +228,35 @@ func plainKeys(t *testing.T, kind delayer.QueueType) {
 	rabbittest.Next(t, r.Consume(cfg.Prefix+".misrouted"))
 }
 
-// bitsOf are the queues of the bits that are set in a key of four.
+// TestLadder_PlainKeys28: a message passes all 28 levels, N27 to N0, and waits in two of them.
+func TestLadder_PlainKeys28(t *testing.T) {
+	t.Parallel()
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	cfg := backend.Config{
+		Options:      delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t)},
+		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: binaryladder.Binary},
+	}
+	_, err := backend.Apply(within(t), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = backend.Remove(within(t), cfg, true) })
+	work := r.Queue("work", nil)
+	r.Bind(work, "#.d", cfg.Prefix+".ladder.exchange", nil)
+	in, began := r.Consume(work), time.Now()
+	key := strings.Join(strings.Split(fmt.Sprintf("%028b", 10), ""), ".") + ".d"
+	r.Publish(cfg.Prefix+".ladder.N27", key, amqp091.Publishing{})
+	d := rabbittest.Next(t, in)
+	require.GreaterOrEqual(t, time.Since(began), 10*tick)
+	require.Equal(t, key, d.RoutingKey)
+	require.ElementsMatch(t, bitsOf(cfg.Prefix, key), queuesOf(d))
+}
+
+// bitsOf are the queues of the bits that are set in a key, whose last word is none.
 func bitsOf(prefix, key string) (queues []string) {
-	for i, bit := range strings.Split(key, ".")[:4] {
+	bits := strings.Split(key, ".")
+	bits = bits[:len(bits)-1]
+	for i, bit := range bits {
 		if bit == "1" {
-			queues = append(queues, fmt.Sprintf("%s.ladder.Q%d", prefix, 3-i))
+			queues = append(queues, fmt.Sprintf("%s.ladder.Q%d", prefix, len(bits)-1-i))
 		}
 	}
 	return queues

@@ -16,7 +16,7 @@ import (
 )
 
 // TestVisibleExchange: a consumer sees the routing key of the publisher, and the exchange that
-// docs/backends.md says. Frameworks publish a retry there. It arrives if that is the user's own
+// docs/choosing.md says. Frameworks publish a retry there. It arrives if that is the user's own
 // exchange, or if they publish the headers too; otherwise it is kept.
 func TestVisibleExchange(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -4,8 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +29,8 @@ func TestDocs_Start(t *testing.T) {
 	}
 }
 
-// TestDocs_Languages: docs/languages.md shows the programs in other languages as they are, and the
-// page beside them names each.
+// TestDocs_Languages: docs/languages.md and the page beside the programs in other languages name each,
+// and what docs/languages.md shows of one is a part of it.
 func TestDocs_Languages(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.*", "*/*.*"} {
@@ -35,19 +39,33 @@ func TestDocs_Languages(t *testing.T) {
 		require.NotEmpty(t, found)
 		files = append(files, found...)
 	}
+	page, sources := read(t, "docs/languages.md"), map[string]string{}
 	for _, file := range files {
 		if filepath.Base(file) == "README.md" {
 			continue
 		}
 		name := strings.TrimPrefix(filepath.ToSlash(file), root+"examples/clients/")
-		source := read(t, "examples/clients/"+name)
-		var shown bool
-		for _, b := range docs.Blocks(read(t, "docs/languages.md")) {
-			shown = shown || b.Text == source
-		}
-		assert.True(t, shown, name)
+		sources[name] = read(t, "examples/clients/"+name)
+		assert.Contains(t, page, "](../examples/clients/"+name+")")
 		assert.Contains(t, read(t, "examples/clients/README.md"), "["+name+"]("+name+")")
 	}
+	shown := 0
+	for _, b := range docs.Blocks(page) {
+		switch b.Lang {
+		case "", "yaml", "json", "go", "diff": // each has a test of its own, or is no program
+			continue
+		case "sh":
+			if !strings.Contains(b.Text, "hello.http") {
+				continue
+			}
+		}
+		shown++
+		part := slices.ContainsFunc(slices.Collect(maps.Values(sources)), func(source string) bool {
+			return strings.Contains("\n"+source, "\n"+b.Text)
+		})
+		assert.True(t, part, "no program of examples/clients has this:\n%s", b.Text)
+	}
+	require.GreaterOrEqual(t, shown, 5)
 }
 
 // TestDocs_Testing: docs/testing.md shows all functions of a test that runs, as they are.
@@ -56,6 +74,9 @@ func TestDocs_Testing(t *testing.T) {
 	_, source, _ = strings.Cut(source, "\n// A shop ")
 	var shown int
 	for _, b := range docs.Blocks(read(t, "docs/testing.md")) {
+		if b.Lang != "go" {
+			continue
+		}
 		assert.Contains(t, "// A shop "+source, strings.TrimSuffix(b.Text, "\n"))
 		shown += strings.Count("\n"+b.Text, "\nfunc ")
 	}
@@ -69,6 +90,41 @@ func TestDocs_YAML(t *testing.T) {
 			if b.Lang == "yaml" && !strings.Contains(b.Text, "scrape_configs") {
 				_, err := backend.Parse(strings.NewReader(b.Text))
 				assert.NoError(t, err, "%s:\n%s", page, b.Text)
+			}
+		}
+	}
+}
+
+// TestDocs_Troubleshooting: what docs/troubleshooting.md quotes of Delayer is in its source, but for
+// what differs. A text that begins with a number is the broker's.
+func TestDocs_Troubleshooting(t *testing.T) {
+	const ofTheBroker = "missing_segment_header"
+	var source strings.Builder
+	for _, folder := range []string{".", "backend", "internal/app", "internal/lib"} {
+		require.NoError(t, filepath.WalkDir(root+folder, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && folder == "." && path != root+folder:
+				return fs.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				text, err := os.ReadFile(path)
+				source.Write(text)
+				return err
+			}
+			return nil
+		}))
+	}
+	page, _, _ := strings.Cut(read(t, "docs/troubleshooting.md"), "\n## Messages\n")
+	rows := regexp.MustCompile("(?m)^\\| (?:[0-9]{3} \\| )?(`[^|]*`)").FindAllStringSubmatch(page, -1)
+	require.Greater(t, len(rows), 30)
+	parts, number := regexp.MustCompile(`…|: | \(|\)`), regexp.MustCompile("^[0-9]{3} ")
+	for _, row := range rows {
+		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			for _, part := range parts.Split(quoted[1], -1) {
+				if part = strings.TrimSpace(part); !number.MatchString(part) && part != ofTheBroker {
+					assert.Contains(t, source.String(), part, quoted[1])
+				}
 			}
 		}
 	}
@@ -89,7 +145,7 @@ func TestDocs_Make(t *testing.T) {
 var ours = map[string][]string{
 	"delayer": {"."}, "backend": {"backend"}, "binaryladder": {"backend/binaryladder"}, "retry": {"retry"},
 	"migrate": {"migrate"}, "gorabbitmq": {"gorabbitmq"}, "outbox": {"outbox"},
-	"once": {"once"}, "pgstore": {"once/pgstore"}, "metrics": {"metrics"}, "tracing": {"tracing"},
+	"once": {"once"}, "recurring": {"recurring"}, "pgstore": {"once/pgstore"}, "metrics": {"metrics"}, "tracing": {"tracing"},
 	"watermilldelay": {"watermilldelay"}, "status": {"status"}, "delayertest": {"delayertest"},
 }
 

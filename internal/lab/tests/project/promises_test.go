@@ -13,10 +13,12 @@ import (
 	"github.com/delayer-go/delayer/conformance"
 )
 
-// TestPromises: each test that docs/promises.md names exists, and each case of the suite is named.
+// TestPromises: each test that docs/reliability.md names exists, and each case of the suite is named.
 func TestPromises(t *testing.T) {
+	_, tables, there := strings.Cut(read(t, "docs/reliability.md"), "\n## Where each promise is tested\n")
+	require.True(t, there)
 	named := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| .* \| (.*) \|$`).FindAllStringSubmatch(read(t, "docs/promises.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| .* \| (.*) \|$`).FindAllStringSubmatch(tables, -1) {
 		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			named[name[1]] = true
 		}
@@ -25,7 +27,7 @@ func TestPromises(t *testing.T) {
 	cases := map[string]bool{}
 	for _, c := range conformance.Cases() {
 		cases[c.Name] = true
-		assert.True(t, named["conformance/"+c.Name], "docs/promises.md does not name the case %s", c.Name)
+		assert.True(t, named["conformance/"+c.Name], "docs/reliability.md does not name the case %s", c.Name)
 	}
 	faults := source(t, "internal/lab/faults", "*.go")
 	for name := range named {

@@ -106,7 +106,7 @@ func TestSchema_ApplyAndCheckByVersion(t *testing.T) {
 	require.NoError(t, with(one).Check(t.Context(), pool), "a newer version is taken")
 }
 
-// TestDocs_SQL: what docs/outbox.md says to type for a message that cannot be published does what
+// TestDocs_SQL: what docs/patterns.md says to type for a message that cannot be published does what
 // it says.
 func TestDocs_SQL(t *testing.T) {
 	pool, _ := database(t)
@@ -115,7 +115,7 @@ func TestDocs_SQL(t *testing.T) {
 	require.NoError(t, pool.QueryRow(t.Context(), "UPDATE delayer_outbox SET next_try = now() + interval '1 hour' RETURNING id").Scan(&id))
 
 	var statements []string
-	for _, b := range docs.Blocks(docs.Pages(t, "../../../..")["docs/outbox.md"]) {
+	for _, b := range docs.Blocks(docs.Pages(t, "../../../..")["docs/patterns.md"]) {
 		if b.Lang == "sql" {
 			statements = regexp.MustCompile(`(?s)[A-Z]+ .*?;`).FindAllString(b.Text, -1)
 		}
