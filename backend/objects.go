@@ -31,7 +31,7 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // binding of our objects that no Delayer has made, for each that leads around delayer serve, and for
 // each policy that would make messages
 // early, lose them or misroute them. Bindings that Delayers make when they first need them
-// may be missing, except with Declare off.
+// may be missing, except with Passive.
 //
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
 // the API does not answer.
@@ -49,7 +49,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 		return nil, err
 	}
 	onUse := cfg
-	onUse.Declare = delayer.Off // lists them all
+	onUse.Passive = true // lists them all
 	_, whole, err := onUse.plan()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	return problems, nil
 }
 
-// Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that
+// Apply declares what [Topology] returns: what [Open] declares, with Passive all bindings that
 // a Delayer may ever use, and for fixedtiers the queues that administrators bind. It returns the
 // names of the exchanges and queues that did not exist before, and is safe to repeat. Errors are
 // those of [Open].

@@ -121,7 +121,7 @@ func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 	}
 	return &delayer.Error{
 		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrNotFound,
-		Cause: fmt.Errorf("with declare: false there must be %s", format.Some(missing, most, ", ")),
+		Cause: fmt.Errorf("with passive: true there must be %s", format.Some(missing, most, ", ")),
 		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
 	}
 }
