@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -135,7 +136,7 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 
 // hiding says what waits in queues that hide it, or "".
 func hiding(ctx context.Context, ours objects.Live, s engine.Settings, p topology.Plan) (says string, err error) {
-	p.Queues = slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role != topology.Hidden })
+	p.Queues = slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role != role.Hidden })
 	exist, err := ours.Look(ctx, p)
 	if err != nil || len(exist) == 0 {
 		return "", err
@@ -173,20 +174,20 @@ func hiding(ctx context.Context, ours objects.Live, s engine.Settings, p topolog
 // the queue has answered otherwise: see [objects.Holds].
 func used(ctx context.Context, ours objects.Live, p topology.Plan) (says string, err error) {
 	inUse := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Clock || q.Role == topology.Counts
+		return q.Role == role.Clock || q.Role == role.Counts
 	})}
 	look := func() (string, error) {
 		states, err := ours.Look(ctx, p)
 		var holding, consumed []string
 		what, total, counted := "messages", 0, false
 		for _, q := range p.Queues {
-			if q.Role == topology.Counts { // of a controller with slots
+			if q.Role == role.Counts { // of a controller with slots
 				what, counted = "messages, or bundles of them", states[q.Name].Messages > 0
 			}
 		}
 		for _, q := range inUse.Queues {
 			n := states[q.Name].Messages
-			if counted && q.Role == topology.Intake {
+			if counted && q.Role == role.Intake {
 				n-- // a controller that has ended leaves a bundle without messages
 			}
 			if n > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -34,7 +35,7 @@ func TestConfig(t *testing.T) {
 func TestTopology(t *testing.T) {
 	p, err := Topology(Config{Options: delayer.Options{Prefix: "p"}, Queues: 1})
 	require.NoError(t, err)
-	require.Contains(t, p.Queues, topology.Queue{Name: "p.native.wait.0", Role: topology.Hidden, Args: amqp091.Table{
+	require.Contains(t, p.Queues, topology.Queue{Name: "p.native.wait.0", Role: role.Hidden, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": int64(0), "x-dead-letter-exchange": "p.delivery", "x-dead-letter-strategy": "at-least-once",
 		"x-overflow": "reject-publish", "x-max-length": int64(1) << 40, "x-queue-leader-locator": "balanced",
 	}})
