@@ -137,9 +137,9 @@ func (g *gate) pass(conn *amqp091.Connection, queue int) {
 	g.queues[queue], g.nodes[conn] = true, true
 }
 
-// fail notes that a proof has failed for some queues. What has passed stays so while a node does not
-// answer, but not if a queue has been seen to hide nothing.
-func (g *gate) fail(conn *amqp091.Connection, err error, queues ...int) {
+// fail notes that a proof has failed for some queues, and reports whether messages fail by that. What
+// has passed stays so while a node does not answer, but not if a queue has been seen to hide nothing.
+func (g *gate) fail(conn *amqp091.Connection, err error, queues ...int) (matters bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for m, f := range g.failed {
@@ -153,7 +153,9 @@ func (g *gate) fail(conn *amqp091.Connection, err error, queues ...int) {
 			delete(g.nodes, conn)
 		}
 		g.failed[pass{g, conn, queue}] = failure{err, time.Now()}
+		matters = matters || !g.queues[queue] || !g.nodes[conn]
 	}
+	return matters
 }
 
 var _ broker.Proof = pass{}

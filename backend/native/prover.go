@@ -270,7 +270,9 @@ func (p *prover) tell(g *gate, conn *amqp091.Connection, err error, queues []int
 	at := []any{"connection", conn.LocalAddr().String(), "broker", conn.RemoteAddr().String(), "version", version}
 	if err != nil {
 		err = fmt.Errorf("RabbitMQ %s at %v: %w", version, conn.RemoteAddr(), err)
-		g.fail(conn, err, queues...)
+		if !g.fail(conn, err, queues...) { // a destination may hold up its waiting queue: that is no news
+			return err
+		}
 		p.warnings.Warn(p.log, "it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
 	}
 	p.mu.Lock()
