@@ -48,7 +48,7 @@ var places = []place{
 	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
 	{"internal/lib/attempt", []string{"", "internal/lib/message"}, []string{amqp}, "what a failed message carries is pure"},
 	{"internal/lib/acks", nil, nil, "when to acknowledge is pure"},
-	{"internal/lib/topicladder", []string{"topology"}, nil, "which exchanges decide by a key is pure"},
+	{"internal/lib/topicladder", []string{"topology"}, []string{amqp}, "which exchanges decide by a key is pure"},
 	{"internal/lib/bundle", []string{"", "internal/lib/brokertime", "internal/lib/messagejson"}, []string{amqp}, "the unit in which messages wait is pure"},
 	{"internal/lib/xdelay", nil, []string{amqp}, "what a header means is pure"},
 	{"internal/lib/schema", nil, []string{pgx}, "only what keeps something in PostgreSQL links a driver"},

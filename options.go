@@ -30,12 +30,11 @@ type Options struct {
 	// QueueType is Quorum (the default) or Classic.
 	QueueType QueueType `yaml:"queue_type"`
 
-	// Declare makes Open declare the exchanges and queues. Default: On.
-	//
-	// With Off an administrator has imported them (`delayer topology print --output definitions`),
-	// and Open only checks that they exist. Destinations are bound in any case. Routing keys may
-	// then have up to eight words.
-	Declare Toggle `yaml:"declare"`
+	// Passive makes Open declare nothing: an administrator has imported the exchanges and queues
+	// (`delayer topology print --output definitions`), and Open only checks that they exist.
+	// Destinations are bound in any case. Routing keys may then have up to eight words. Default:
+	// false.
+	Passive bool `yaml:"passive"`
 
 	// Connections is the number of connections that publish, 1 to 64. Default: 1, which on a broker
 	// with few cores is as fast as more. One further connection declares, binds and consumes.
@@ -56,7 +55,7 @@ type Options struct {
 
 // DefaultOptions returns the defaults of Options.
 func DefaultOptions() Options {
-	return Options{Prefix: "delayer", QueueType: Quorum, Declare: On, Connections: 1}
+	return Options{Prefix: "delayer", QueueType: Quorum, Connections: 1}
 }
 
 // UnroutableQueue returns the name of the queue that keeps messages whose destination did not exist

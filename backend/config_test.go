@@ -45,7 +45,7 @@ func TestNoManagementIsTheDefault(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, declare, connections, backend, binaryladder, fixedtiers, plugin, controller, native)",
+		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, passive, connections, backend, binaryladder, fixedtiers, plugin, controller, native)",
 		"binaryladder: {level: 3}":         "open binaryladder.level: invalid configuration: line 1: unknown key (known: tick, routing, steps)",
 		"binaryladder: {steps: []}":        `open binaryladder.steps: invalid configuration: zero or nothing is not a value for it`,
 		"binaryladder: {steps: {a: b}}":    "cannot read map into string",
@@ -57,8 +57,7 @@ func TestParseRefuses(t *testing.T) {
 		"fixedtiers: {tiers: 1m}":          "cannot read str `1m` into []a duration",
 		"fixedtiers: {tiers: [60]}":        "durations have a unit",
 		"fixedtiers: {max_length: 0}":      "open fixedtiers.max_length: invalid configuration: zero or nothing is not a value for it",
-		"controller: {run: maybe}":         `"maybe" is neither true nor false`,
-		"controller: {run: null}":          "open controller.run: invalid configuration: zero or nothing is not a value for it",
+		"controller: {publish_only: 2}":    "cannot read int `2` into bool",
 		"controller: {levels: 0}":          "open controller.levels: invalid configuration: zero or nothing is not a value for it",
 		"binaryladder: 5":                  "open binaryladder: invalid configuration: line 1 is not a mapping",
 		"- a\n- b":                         "line 1 is not a mapping",
@@ -86,17 +85,17 @@ func TestFromEnv(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Config{Options: delayer.Options{URL: "amqp://u:p@h/", Prefix: "env", QueueType: "classic"}, BinaryLadder: binaryladder.Config{Tick: 250 * time.Millisecond, Steps: "+43m"}}, cfg)
 
-	cfg, err = FromEnv(Config{}, []string{"DELAYER_FIXEDTIERS_TIERS=1m, 2h", "DELAYER_FIXEDTIERS_MAX_LENGTH=9", "DELAYER_CONTROLLER_RUN=false",
+	cfg, err = FromEnv(Config{}, []string{"DELAYER_FIXEDTIERS_TIERS=1m, 2h", "DELAYER_FIXEDTIERS_MAX_LENGTH=9", "DELAYER_CONTROLLER_PUBLISH_ONLY=true",
 		"DELAYER_CONTROLLER_MEMORY=8388608"})
 	require.NoError(t, err)
 	require.Equal(t, Config{
 		FixedTiers: fixedtiers.Config{Tiers: []time.Duration{time.Minute, 2 * time.Hour}, MaxLength: 9},
-		Controller: controller.Config{Run: delayer.Off, Memory: 8 << 20},
+		Controller: controller.Config{PublishOnly: true, Memory: 8 << 20},
 	}, cfg)
 
 	for entry, want := range map[string]string{
 		"DELAYER_FIXEDTIERS_TIERS=1m;2m":             `"1m;2m" is not a list of durations such as 1m,5m,15m`,
-		"DELAYER_CONTROLLER_RUN=maybe":               `"maybe" is neither true nor false`,
+		"DELAYER_CONTROLLER_PUBLISH_ONLY=maybe":      `"maybe" is neither true nor false`,
 		"DELAYER_BACKND=x":                           "DELAYER_BACKND: invalid configuration: unknown variable (known, each with DELAYER_ before it: URL, MANAGEMENT,",
 		"DELAYER_PORT_X=1":                           "DELAYER_PORT_X: invalid configuration: unknown variable",
 		"DELAYER_HTTP_PORT=8080":                     "DELAYER_HTTP_PORT: invalid configuration: unknown variable", // no Service has it

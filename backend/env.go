@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"encoding"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -73,9 +72,6 @@ func (f field) empty() bool {
 
 // set parses a value. Its error never quotes a string value, which may be the URL.
 func (f field) set(text string) error {
-	if t, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return t.UnmarshalText([]byte(text))
-	}
 	switch f.value.Interface().(type) {
 	case time.Duration:
 		d, err := time.ParseDuration(text)
@@ -83,6 +79,13 @@ func (f field) set(text string) error {
 			return fmt.Errorf("%q is not a duration such as 1s, 250ms or 15m", text)
 		}
 		f.value.SetInt(int64(d))
+	case bool:
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		f.value.SetBool(on)
+		return nil
 	case int:
 		n, err := strconv.Atoi(text)
 		if err != nil {

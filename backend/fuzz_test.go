@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("url: amqp://localhost/\nbinaryladder: {steps: [1ms, 2ms], tick: 1ms}")
 	f.Add(`{"prefix": 5, "binaryladder": []}`)
 	f.Add("&a [*a]")
-	f.Add("fixedtiers: {tiers: [1m, 90s], rounding: exact}\ncontroller: {run: false}")
+	f.Add("fixedtiers: {tiers: [1m, 90s], rounding: exact}\ncontroller: {publish_only: true}")
 	f.Add("connections: 1.5")
 	f.Add("controller: {tick: 1e6}")
 	f.Add("prefix: !!binary gIGC\nbackend: |\n  a\n  b\n")
@@ -45,7 +45,7 @@ func FuzzFromEnv(f *testing.F) {
 	f.Add("URL", "amqp://u:p@h/")
 	f.Add("BINARYLADDER_TICK", "250ms")
 	f.Add("FIXEDTIERS_TIERS", "1m, 5m")
-	f.Add("CONTROLLER_RUN", "T")
+	f.Add("CONTROLLER_PUBLISH_ONLY", "T")
 	f.Add("CONNECTIONS", "+3")
 	f.Add("NO=SUCH", "x")
 	f.Fuzz(func(t *testing.T, name, value string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 	"github.com/delayer-go/delayer/internal/lib/pace"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -31,7 +32,7 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // binding of our objects that no Delayer has made, for each that leads around delayer serve, and for
 // each policy that would make messages
 // early, lose them or misroute them. Bindings that Delayers make when they first need them
-// may be missing, except with Declare off.
+// may be missing, except with Passive.
 //
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
 // the API does not answer.
@@ -49,7 +50,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 		return nil, err
 	}
 	onUse := cfg
-	onUse.Declare = delayer.Off // lists them all
+	onUse.Passive = true // lists them all
 	_, whole, err := onUse.plan()
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func Verify(ctx context.Context, cfg Config) ([]Problem, error) {
 	return problems, nil
 }
 
-// Apply declares what [Topology] returns: what [Open] declares, with Declare off all bindings that
+// Apply declares what [Topology] returns: what [Open] declares, with Passive all bindings that
 // a Delayer may ever use, and for fixedtiers the queues that administrators bind. It returns the
 // names of the exchanges and queues that did not exist before, and is safe to repeat. Errors are
 // those of [Open].
@@ -135,7 +136,7 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 
 // hiding says what waits in queues that hide it, or "".
 func hiding(ctx context.Context, ours objects.Live, s engine.Settings, p topology.Plan) (says string, err error) {
-	p.Queues = slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role != topology.Hidden })
+	p.Queues = slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool { return q.Role != role.Hidden })
 	exist, err := ours.Look(ctx, p)
 	if err != nil || len(exist) == 0 {
 		return "", err
@@ -173,20 +174,20 @@ func hiding(ctx context.Context, ours objects.Live, s engine.Settings, p topolog
 // the queue has answered otherwise: see [objects.Holds].
 func used(ctx context.Context, ours objects.Live, p topology.Plan) (says string, err error) {
 	inUse := topology.Plan{Queues: slices.DeleteFunc(slices.Clone(p.Queues), func(q topology.Queue) bool {
-		return q.Role == topology.Clock || q.Role == topology.Counts
+		return q.Role == role.Clock || q.Role == role.Counts
 	})}
 	look := func() (string, error) {
 		states, err := ours.Look(ctx, p)
 		var holding, consumed []string
 		what, total, counted := "messages", 0, false
 		for _, q := range p.Queues {
-			if q.Role == topology.Counts { // of a controller with slots
+			if q.Role == role.Counts { // of a controller with slots
 				what, counted = "messages, or bundles of them", states[q.Name].Messages > 0
 			}
 		}
 		for _, q := range inUse.Queues {
 			n := states[q.Name].Messages
-			if counted && q.Role == topology.Intake {
+			if counted && q.Role == role.Intake {
 				n-- // a controller that has ended leaves a bundle without messages
 			}
 			if n > 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -102,7 +103,7 @@ func parts(cfg backend.Config, prefix string) ([]part, error) {
 		if name == "plugin" {
 			p.exchange = prefix + ".plugin.wait"
 		}
-		if i := slices.IndexFunc(t.Queues, func(q topology.Queue) bool { return q.Role == topology.Counts }); i >= 0 {
+		if i := slices.IndexFunc(t.Queues, func(q topology.Queue) bool { return q.Role == role.Counts }); i >= 0 {
 			p.counts = t.Queues[i].Name
 		}
 		if p.configured {
@@ -172,7 +173,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 		if len(p.plan.Markers) > 0 {
 			only = p.plan.Markers[0].Name
 		}
-		missing, err := ours.Missing(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: only, Kind: topology.Direct}}})
+		missing, err := ours.Missing(ctx, topology.Plan{Exchanges: []topology.Exchange{{Name: only, Kind: amqp091.ExchangeDirect}}})
 		if err != nil {
 			return nil, err
 		}
@@ -194,11 +195,11 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 			b.Missing = append(b.Missing, "exchange "+p.exchange)
 		}
 		s.Backends = append(s.Backends, b)
-		for role, q := range keeps {
-			switch role {
-			case topology.Misrouted:
+		for is, q := range keeps {
+			switch is {
+			case role.Misrouted:
 				s.Misrouted = &q
-			case topology.Unroutable:
+			case role.Unroutable:
 				s.Unroutable = &q
 			}
 		}
@@ -208,9 +209,9 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 }
 
 // describe returns a backend with the queues that exist, and the queues for undelivered messages.
-func describe(p part, states map[string]objects.State) (Backend, map[topology.Role]Queue) {
+func describe(p part, states map[string]objects.State) (Backend, map[string]Queue) {
 	b := Backend{Name: p.name, Configured: p.configured, Queues: []Queue{}, Missing: []string{}}
-	keeps, waiting, intake, hides := map[topology.Role]Queue{}, 0, 0, false
+	keeps, waiting, intake, hides := map[string]Queue{}, 0, 0, false
 	var candidates *int // of the intake's consumers the broker counts the one that leads
 	for _, q := range p.plan.Queues {
 		state, there := states[q.Name]
@@ -218,20 +219,20 @@ func describe(p part, states map[string]objects.State) (Backend, map[topology.Ro
 		case !there && p.configured && !q.Optional:
 			b.Missing = append(b.Missing, q.Name)
 		case !there:
-		case q.Role == topology.Hidden: // readAPI counts
+		case q.Role == role.Hidden: // readAPI counts
 			hidden := queue(q, state)
 			hidden.Hidden, hides = true, true
 			b.Queues = append(b.Queues, hidden)
-		case q.Role == topology.Waiting || q.Role == topology.Intake:
+		case q.Role == role.Waiting || q.Role == role.Intake:
 			b.Queues = append(b.Queues, queue(q, state))
 			waiting += state.Messages
-			if q.Role == topology.Intake {
+			if q.Role == role.Intake {
 				intake += state.Messages
 				b.Controllers = cmp.Or(b.Controllers, &state.Consumers)
 			}
-		case q.Role == topology.Candidates:
+		case q.Role == role.Candidates:
 			candidates = &state.Consumers
-		case q.Role == topology.Counts:
+		case q.Role == role.Counts:
 		default:
 			keeps[q.Role] = queue(q, state)
 		}
@@ -255,7 +256,7 @@ func queue(q topology.Queue, state objects.State) Queue {
 		wait-- // see objects.WaitingQueue
 	}
 	return Queue{
-		Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers, Intake: q.Role == topology.Intake,
+		Name: q.Name, Wait: wait, Messages: state.Messages, Consumers: state.Consumers, Intake: q.Role == role.Intake,
 	}
 }
 

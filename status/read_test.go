@@ -8,19 +8,19 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/lib/objects"
-	"github.com/delayer-go/delayer/topology"
+	"github.com/delayer-go/delayer/internal/lib/role"
 )
 
 // TestDescribe_Controllers: those that stand by count.
 func TestDescribe_Controllers(t *testing.T) {
 	for _, c := range []struct {
 		cfg       controller.Config
-		consumers map[topology.Role]int
+		consumers map[string]int
 		want      int
 	}{
-		{controller.Config{}, map[topology.Role]int{topology.Intake: 1, topology.Candidates: 2}, 2},
-		{controller.Config{}, map[topology.Role]int{topology.Intake: 0, topology.Candidates: 0}, 0},
-		{controller.Config{Wheel: controller.Rounds}, map[topology.Role]int{topology.Intake: 3}, 3},
+		{controller.Config{}, map[string]int{role.Intake: 1, role.Candidates: 2}, 2},
+		{controller.Config{}, map[string]int{role.Intake: 0, role.Candidates: 0}, 0},
+		{controller.Config{Wheel: controller.Rounds}, map[string]int{role.Intake: 3}, 3},
 	} {
 		plan, err := backend.Topology(backend.Config{Backend: controller.Name, Controller: c.cfg})
 		require.NoError(t, err)

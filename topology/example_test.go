@@ -6,17 +6,16 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // The queues in which messages wait, of a configuration.
-func ExamplePlan() {
+func Example() {
 	plan, err := backend.Topology(backend.Config{Options: delayer.Options{Prefix: "billing"}, Backend: "fixedtiers"})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, q := range plan.Queues {
-		if q.Role == topology.Waiting && !q.Optional {
+		if q.Role == "" && !q.Optional {
 			fmt.Println(q.Name, q.Args["x-message-ttl"])
 		}
 	}

@@ -13,17 +13,10 @@ package topology
 
 import amqp091 "github.com/rabbitmq/amqp091-go"
 
-// Exchange types that we declare.
-const (
-	Direct = "direct"
-	Fanout = "fanout"
-	Topic  = "topic"
-)
-
 // An Exchange is durable.
 type Exchange struct {
 	Name      string
-	Kind      string
+	Kind      string // direct, fanout, topic or x-delayed-message
 	Alternate string // the alternate exchange for unroutable messages, or ""
 
 	// DelayedKind is the x-delayed-type of an x-delayed-message exchange.
@@ -52,27 +45,14 @@ func (x Exchange) Args() amqp091.Table {
 type Queue struct {
 	Name string
 	Args amqp091.Table
-	Role Role
+
+	// Role is empty where delayed messages wait. Otherwise it says what the queue is for, in one of
+	// our words.
+	Role string
 
 	// Optional: administrators bind it, and Open does not declare it.
 	Optional bool
 }
-
-// A Role is what a queue is for.
-type Role string
-
-// The roles.
-const (
-	Waiting    Role = ""           // delayed messages wait here
-	Hidden     Role = "hidden"     // as Waiting, and AMQP does not count them
-	Intake     Role = "intake"     // controllers consume it
-	Candidates Role = "candidates" // stays empty: controllers consume it to be counted
-	Misrouted  Role = "misrouted"  // a Delayer sends on what is here
-	Unroutable Role = "unroutable" // keeps messages without a destination
-	Discard    Role = "discard"    // drops its messages
-	Clock      Role = "clock"      // dates what expires in it: nothing waits there
-	Counts     Role = "counts"     // keeps what a controller has last counted: nothing waits there
-)
 
 // A Binding leads from an exchange to a queue or to another exchange.
 type Binding struct {
@@ -82,22 +62,15 @@ type Binding struct {
 	ToExchange bool // Target is an exchange
 }
 
-// A Marker is an exchange that holds the configuration of the objects under a prefix. Nothing is
-// ever published to it. The configuration is written as its alternate exchange, one of the few
-// arguments that the broker compares when an exchange is declared again.
-type Marker struct {
-	Name   string
-	Config string // short, because the broker quotes both in 255 bytes; it begins with the prefix, as permissions require
-}
-
-// Exchange is the marker as an exchange.
-func (m Marker) Exchange() Exchange { return Exchange{Name: m.Name, Kind: Fanout, Alternate: m.Config} }
-
 // A Plan is a set of exchanges, queues and bindings. They are declared in the order of the fields,
 // but the queues before the exchanges where a quorum queue is missing, and in each field in its own
 // order.
 type Plan struct {
-	Markers   []Marker
+	// Markers hold the configuration of the objects under a prefix. Nothing is ever published to
+	// them. The configuration is written as the alternate exchange, one of the few arguments that the
+	// broker compares when an exchange is declared again. It is short, because the broker quotes both
+	// in 255 bytes, and begins with the prefix, as permissions require.
+	Markers   []Exchange
 	Exchanges []Exchange
 	Queues    []Queue
 	Bindings  []Binding

@@ -63,11 +63,7 @@ func (p Plan) WriteText(w io.Writer) error {
 
 // AllExchanges returns the exchanges of the plan, including markers.
 func (p Plan) AllExchanges() []Exchange {
-	var out []Exchange
-	for _, m := range p.Markers {
-		out = append(out, m.Exchange())
-	}
-	return append(out, p.Exchanges...)
+	return slices.Concat(p.Markers, p.Exchanges)
 }
 
 // TargetKind is what the binding leads to: "queue" or "exchange".

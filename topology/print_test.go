@@ -10,8 +10,8 @@ import (
 
 func TestAPlanInPrint(t *testing.T) {
 	p := Plan{
-		Markers:   []Marker{{Name: "p", Config: "p:1s"}},
-		Exchanges: []Exchange{{Name: "p.in", Kind: Direct}, {Name: "p.gate", Kind: Direct, Alternate: "p.in", AutoDelete: true}},
+		Markers:   []Exchange{{Name: "p", Kind: "fanout", Alternate: "p:1s"}},
+		Exchanges: []Exchange{{Name: "p.in", Kind: "direct"}, {Name: "p.gate", Kind: "direct", Alternate: "p.in", AutoDelete: true}},
 		Queues: []Queue{{Name: "p.wait", Args: amqp091.Table{
 			"x-queue-type": "classic", "x-message-ttl": int64(1000), "x-overflow": "reject-publish", "x-dead-letter-exchange": "p.in",
 		}}},

@@ -128,7 +128,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	return b.queues().Open(ctx, s)
 }
 
-// Topology returns what Open declares; with declare: false also the links that are otherwise
+// Topology returns what Open declares; with passive: true also the links that are otherwise
 // declared when they are first used; with routing topic also the ladder for plain keys. It asks no
 // broker. Errors are ErrConfig.
 func Topology(cfg Config) (topology.Plan, error) {

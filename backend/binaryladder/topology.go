@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -76,15 +78,15 @@ func (b blueprint) config() string {
 // plan is declared at Open: everything but the links.
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: b.prefix + ".ladder", Config: b.config()}},
-		Exchanges: []topology.Exchange{{Name: b.prefix + ".ladder.enter", Kind: topology.Direct}},
+		Markers:   []topology.Exchange{{Name: b.prefix + ".ladder", Kind: amqp091.ExchangeFanout, Alternate: b.config()}},
+		Exchanges: []topology.Exchange{{Name: b.prefix + ".ladder.enter", Kind: amqp091.ExchangeDirect}},
 	}
 	if b.routing == Topic {
 		return p.Add(b.topic().Plan())
 	}
 	for _, step := range b.ladder.Waits {
 		next := b.exchange(step)
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: next, Kind: topology.Direct, Alternate: b.stage.Unroutable()})
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: next, Kind: amqp091.ExchangeDirect, Alternate: b.stage.Unroutable()})
 		p.Queues = append(p.Queues, objects.WaitingQueue(b.queue(step), b.kind, step, next))
 	}
 	return p
@@ -122,7 +124,7 @@ func (b blueprint) plain() topology.Plan {
 			return objects.WaitingQueue(fmt.Sprintf("%s.ladder.Q%d", b.prefix, level), b.kind, b.ladder.Waits[level], next)
 		},
 	}
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: end, Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: end, Kind: amqp091.ExchangeTopic, Alternate: b.stage.Unroutable()}}}
 	if b.kind == delayer.Quorum {
 		ladder.End = b.prefix + ".ladder.due"
 		p = p.Add(b.stage.Copying(ladder.End, end))

@@ -33,7 +33,7 @@ func waiting(name string, ms int64, after string) topology.Queue {
 func TestSourceTopology(t *testing.T) {
 	b := small(t, Source)
 	require.Equal(t, topology.Plan{
-		Markers: []topology.Marker{{Name: "p.ladder", Config: b.config()}},
+		Markers: []topology.Exchange{{Name: "p.ladder", Kind: amqp091.ExchangeFanout, Alternate: b.config()}},
 		Exchanges: []topology.Exchange{
 			{Name: "p.ladder.enter", Kind: "direct"}, // without an alternate: what it cannot route is returned
 			{Name: "p.ladder.step.1s", Kind: "direct", Alternate: "p.unroutable"},

@@ -33,7 +33,7 @@
 //
 // # Limits
 //
-// A controller runs in the publishing process (Run), in another one (Serve), or in many. While none
+// A controller runs in the publishing process, in another one (Serve), or in many. While none
 // runs, messages wait. They are delivered when one starts.
 //
 // Delays up to 200 years, in steps of 1 ms. A tick is 1 ms to 1 minute: the last part of a delay is
@@ -137,9 +137,9 @@ type Config struct {
 	// Tick is how long messages wait in the shortest queue of rounds, whole milliseconds up to 1m.
 	// Delays are exact to the millisecond whatever it is. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
-	// Run starts a controller beside the Delayer. Default: On. With Off another process must run
-	// one ([Serve], or `delayer serve`). Messages wait until one does.
-	Run delayer.Toggle `yaml:"run"`
+	// PublishOnly starts no controller beside the Delayer: another process must run one ([Serve], or
+	// `delayer serve`). Messages wait until one does. Default: false.
+	PublishOnly bool `yaml:"publish_only"`
 	// Memory is how many bytes of messages a controller of slots holds, headers included, at least
 	// 1 MiB. If there are more, it begins anew with fewer bundles in hand, but never fewer than 4 of a
 	// queue. Very large messages may therefore be more. Default: 64 MiB.
@@ -148,14 +148,14 @@ type Config struct {
 
 // Default returns the values that zero fields of a Config stand for.
 func Default() Config {
-	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Run: delayer.On, Memory: 64 << 20}
+	return Config{Wheel: Slots, Levels: 20, Tick: time.Second, Memory: 64 << 20}
 }
 
 func (c Config) withDefaults() Config {
 	def := Default()
 	return Config{
-		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick), Run: cmp.Or(c.Run, def.Run),
-		Memory: cmp.Or(c.Memory, def.Memory),
+		Wheel: cmp.Or(c.Wheel, def.Wheel), Levels: cmp.Or(c.Levels, def.Levels), Tick: cmp.Or(c.Tick, def.Tick),
+		PublishOnly: c.PublishOnly, Memory: cmp.Or(c.Memory, def.Memory),
 	}
 }
 
@@ -171,7 +171,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.Open(ctx, s, cfg.Run.Enabled())
+	return w.Open(ctx, s, !cfg.PublishOnly)
 }
 
 // Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits

@@ -107,7 +107,7 @@ func TestTopology(t *testing.T) {
 		}}
 	}
 	require.Equal(t, topology.Plan{
-		Markers:   []topology.Marker{{Name: "delay", Config: "delay:p,max=1000000,quorum"}},
+		Markers:   []topology.Exchange{{Name: "delay", Kind: amqp091.ExchangeFanout, Alternate: "delay:p,max=1000000,quorum"}},
 		Exchanges: []topology.Exchange{{Name: "delay.enter", Kind: "direct"}},
 		Queues:    []topology.Queue{waiting("delay.1m.queue", "p.delivery")},
 	}, b.plan())

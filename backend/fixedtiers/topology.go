@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -54,8 +56,8 @@ func (b blueprint) config() string {
 // plan is what is declared at Open.
 func (b blueprint) plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: b.prefix, Config: b.config()}},
-		Exchanges: []topology.Exchange{{Name: b.prefix + ".enter", Kind: topology.Direct}}, // no alternate exchange: unroutable messages are returned
+		Markers:   []topology.Exchange{{Name: b.prefix, Kind: amqp091.ExchangeFanout, Alternate: b.config()}},
+		Exchanges: []topology.Exchange{{Name: b.prefix + ".enter", Kind: amqp091.ExchangeDirect}}, // no alternate exchange: unroutable messages are returned
 	}
 	for _, tier := range b.tiers.Waits {
 		p.Queues = append(p.Queues, b.queue(b.name(tier), tier, b.stage.Exchange()))
@@ -75,7 +77,7 @@ func (b blueprint) plan() topology.Plan {
 // (see delivery.Stage.Discard).
 func (b blueprint) routes() topology.Plan {
 	route, exchange := b.prefix+".route", b.prefix+".exchange"
-	p := topology.Plan{Exchanges: []topology.Exchange{{Name: exchange, Kind: topology.Topic, Alternate: b.stage.Unroutable()}}}
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: exchange, Kind: amqp091.ExchangeTopic, Alternate: b.stage.Unroutable()}}}
 	after := exchange
 	if b.kind == delayer.Quorum {
 		after = route

@@ -2,7 +2,6 @@ package native
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -22,9 +21,9 @@ func (p *prover) ignored(queue int) error {
 		"(rabbitmq-queues quorum_status must show machine version 9); or the clock of its leader is hours ahead", errIgnored, p.wait(queue))
 }
 
-// prove proves that the node of a connection and each queue hide messages. It narrows what is known
-// of the clock of each queue until that is known to milliseconds. The caller has the turn.
-func (p *prover) prove(ctx context.Context, g *gate, conn *amqp091.Connection) error {
+// prove asks each queue by a connection until that is enough. What is proved, and what a clock shows,
+// is known at once. The caller has the turn.
+func (p *prover) prove(ctx context.Context, g *gate, conn *amqp091.Connection, enough func(*asking) bool) error {
 	if err := p.back.Open(ctx); err != nil {
 		return err
 	}
@@ -34,50 +33,73 @@ func (p *prover) prove(ctx context.Context, g *gate, conn *amqp091.Connection) e
 	}
 	defer ch.Close() //nolint:errcheck // fails only if it is closed already
 	const most = 16  // messages to a queue in a round: with less room, what is returned would hold up the connection
-	a := &asking{
-		prover: p, gate: g, ch: ch,
-		returns: ch.NotifyReturn(make(chan amqp091.Return, most*len(p.clocks))), closed: ch.NotifyClose(make(chan *amqp091.Error, 1)),
-		ladders: make([]ladder, len(p.clocks)), sent: map[string]question{},
+	returns := ch.NotifyReturn(make(chan amqp091.Return, most*len(p.clocks)))
+	closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
+	a := &asking{prover: p, gate: g, conn: conn, ladders: make([]ladder, len(p.clocks)), sent: map[string]question{}}
+	a.publish = func(queue int, msg amqp091.Publishing) error {
+		const mandatory, immediate = true, false
+		return ch.Publish(p.enter(), g.keys[queue], mandatory, immediate, msg)
 	}
-	const mostRounds, narrowing = 24, 10 // a slow network may not tell it any better
-	for i := range mostRounds {
-		a.content = i >= narrowing
-		done, err := a.round(ctx)
-		if err != nil || done {
+	for queue := range a.ladders {
+		if err := a.ask(queue); err != nil {
 			return err
 		}
 	}
-	return errors.New("its clock cannot be learned")
+	for !enough(a) {
+		select {
+		case d, ok := <-p.back.Messages():
+			if !ok {
+				p.back.Ended()
+				return amqp091.ErrClosed
+			}
+			if err := a.came(&d); err != nil {
+				return err
+			}
+		case <-returns:
+			return fmt.Errorf("%w: a waiting queue was deleted", broker.ErrReturned)
+		case err := <-closed:
+			if err == nil {
+				return amqp091.ErrClosed
+			}
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // An asking is one proof.
 type asking struct {
 	*prover
-	gate    *gate
-	ch      *amqp091.Channel
-	returns <-chan amqp091.Return
-	closed  <-chan *amqp091.Error
+	gate *gate
+	conn *amqp091.Connection
 
-	content bool                // with what is known of the clocks
+	publish func(queue int, msg amqp091.Publishing) error
+
 	ladders []ladder            // one a queue
-	sent    map[string]question // of this round, by the content of our header
+	sent    map[string]question // by the content of our header
 }
 
-// A question is a message with a time, or the marker, which is the last of its queue.
+// A question is a message with a time, or a marker, which has none.
 type question struct {
-	queue int
-	at    int // index into the times of its ladder
+	queue, round int
+	at           int // index into the times of its ladder; of a marker their number
+	time         time.Time
 }
 
-// A ladder is the questions to one queue in one round.
+// A ladder is the questions to one queue, and the marker behind them, in one round.
 type ladder struct {
+	round  int
 	times  []time.Time // ascending
 	sent   brokertime.Moment
 	asked  bool // the marker has come back
 	passed int  // how many questions had come back before it: they were not hidden, or not long
 	last   int  // how many there are up to the last of them
-	proved bool // one that was hidden has come back too
 	reach  int  // how often none was hidden: index into reaches
+
+	proved bool // a question of any round has come back after its marker
+	done   bool // the clock is known as well as it can be
 }
 
 // reaches are how far ahead of a clock the last question looks. A broker that is slow has not taken
@@ -85,54 +107,26 @@ type ladder struct {
 // broker that hides nothing.
 var reaches = [...]time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second, 10 * time.Minute, 2 * time.Hour}
 
-// round asks each queue once. done: all are proved, and all clocks are known.
-func (a *asking) round(ctx context.Context) (done bool, err error) {
-	clear(a.sent)
-	for queue := range a.ladders {
-		if err := a.ask(queue); err != nil {
-			return false, err
-		}
-	}
-	if err := a.await(ctx, func(l *ladder) bool { return l.asked }); err != nil {
-		return false, err
-	}
-	fine := true
-	for queue := range a.ladders {
-		l := &a.ladders[queue]
-		if l.passed == len(l.times) && l.passed > 0 {
-			if l.reach++; l.reach == len(reaches) {
-				return false, a.ignored(queue)
-			}
-		}
-		_, ok := a.clocks[queue].Read()
-		fine = fine && l.passed < len(l.times) && (a.fine(queue) || ok && a.content)
-	}
-	if !fine {
-		return false, nil
-	}
-	return true, a.await(ctx, func(l *ladder) bool { return l.proved })
-}
-
 // fine reports whether the clock of a queue is known as well as the way to it allows.
 func (p *prover) fine(queue int) bool {
 	r, ok := p.clocks[queue].Read()
 	return ok && r.Latest.Sub(r.Earliest) <= 2*time.Millisecond+p.clocks[queue].RoundTrip()*3/2
 }
 
-// ask publishes questions and the marker to a queue.
+// ask begins a round.
 func (a *asking) ask(queue int) error {
 	l := &a.ladders[queue]
-	*l = ladder{times: a.times(queue, l.reach), reach: l.reach, sent: a.clocks[queue].Now()}
+	*l = ladder{round: l.round + 1, times: a.times(queue, l.reach), reach: l.reach, sent: a.clocks[queue].Now(), proved: l.proved}
 	for at := range len(l.times) + 1 {
-		e := message.NewEnvelope(time.Now(), 0, "")
-		a.sent[e.String()] = question{queue, at}
-		var hidden amqp091.Table
+		q, hidden := question{queue: queue, round: l.round, at: at}, amqp091.Table(nil)
 		if at < len(l.times) {
-			hidden = amqp091.Table{message.NativeDelay: l.times[at].UnixMilli()}
+			q.time = l.times[at]
+			hidden = amqp091.Table{message.NativeDelay: q.time.UnixMilli()}
 		}
+		e := message.NewEnvelope(time.Now(), 0, "")
+		a.sent[e.String()] = q
 		msg := message.Seal(amqp091.Publishing{DeliveryMode: amqp091.Transient}, e, hidden, a.back.Queue(), forgottenKey)
-		const mandatory, immediate = true, false
-		if err := a.ch.Publish(a.enter(), a.gate.keys[queue], mandatory, immediate, msg); err != nil {
+		if err := a.publish(queue, msg); err != nil {
 			return err
 		}
 	}
@@ -184,57 +178,53 @@ func known(t time.Time) bool {
 	return t.Sub(always) > 20*365*24*time.Hour && t.Sub(always) < century
 }
 
-// await takes what comes back until it is enough for each queue.
-func (a *asking) await(ctx context.Context, enough func(*ladder) bool) error {
-	for slices.ContainsFunc(a.ladders, func(l ladder) bool { return !enough(&l) }) {
-		select {
-		case d, ok := <-a.back.Messages():
-			if !ok {
-				a.back.Ended()
-				return amqp091.ErrClosed
-			}
-			if err := a.came(&d); err != nil {
-				return err
-			}
-		case <-a.returns:
-			return fmt.Errorf("%w: a waiting queue was deleted", broker.ErrReturned)
-		case err := <-a.closed:
-			if err == nil {
-				return amqp091.ErrClosed
-			}
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
 // came takes a message that has come back.
 func (a *asking) came(d *amqp091.Delivery) error {
 	header, _ := d.Headers[delayer.Header].(string)
 	q, ours := a.sent[header]
 	delete(a.sent, header) // it may come twice
 	if !ours {
-		return nil // of another round
+		return nil // of another proof
 	}
-	l, clock := &a.ladders[q.queue], a.clocks[q.queue]
-	if q.at < len(l.times) { // with a time: before it, as far as is known?
-		if r, ok := clock.Read(); ok && r.Latest.Before(l.times[q.at]) {
-			return a.ignored(q.queue)
-		}
+	l := &a.ladders[q.queue]
+	if r, ok := a.clocks[q.queue].Read(); ok && r.Latest.Before(q.time) {
+		return a.ignored(q.queue)
 	}
 	switch {
-	case q.at < len(l.times) && !l.asked: // one that was hidden for a millisecond may overtake those before it
+	case !q.time.IsZero() && (q.round < l.round || l.asked):
+		l.proved = true
+		a.gate.pass(a.conn, q.queue)
+	case !q.time.IsZero(): // one that was hidden for a millisecond may overtake those before it
 		l.passed++
 		l.last = max(l.last, q.at+1)
-	case q.at < len(l.times):
-		l.proved = true
 	case l.passed < l.last:
 		return fmt.Errorf("what waits in queue %s comes in another order: a node fails, or the queue has another leader", a.wait(q.queue))
 	default:
 		l.asked = true
 		a.learn(q.queue, d)
+		return a.next(q.queue)
+	}
+	return nil
+}
+
+// next begins another round if the last one has not told enough.
+func (a *asking) next(queue int) error {
+	l := &a.ladders[queue]
+	hides := l.passed < len(l.times)
+	if !hides && len(l.times) > 0 {
+		if l.reach++; l.reach == len(reaches) {
+			return a.ignored(queue)
+		}
+	}
+	const narrowing, most = 10, 24 // a slow network may not tell it any better
+	_, ok := a.clocks[queue].Read()
+	switch {
+	case hides && (a.fine(queue) || ok && l.round >= narrowing):
+		l.done = true
+	case l.round == most:
+		return fmt.Errorf("the clock of queue %s cannot be learned", a.wait(queue))
+	default:
+		return a.ask(queue)
 	}
 	return nil
 }

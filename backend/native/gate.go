@@ -3,6 +3,7 @@ package native
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,8 +32,12 @@ import (
 //  4. The broker deletes the bindings of a queue with it. The keys of a gate are random, so nobody
 //     binds them again. They are bound before the proof, which goes by them. So while such a binding
 //     is there, the queue is the one that has passed. Without it the broker returns the message.
-//  5. When the topology is in doubt (something was returned, or a connection lost) there is a new
-//     gate: new keys, bound anew, and proved anew on each connection.
+//  5. When a message was returned, or an object of ours is missing, there is a new gate: new keys, bound
+//     anew, and proved anew.
+//
+// So a queue passes by one connection for all, and a connection by one queue: if both have passed, a
+// message by the one to the other is hidden. A destination that does not confirm may hold up its
+// waiting queue, and with it the proof of that queue; others go on.
 //
 // A proof sends through each queue, on one channel, questions, which have a time, and then a marker,
 // which has none. If the marker comes back before a question, that question was hidden; and it must
@@ -51,12 +56,22 @@ type gate struct {
 	keys   []string
 
 	mu     sync.Mutex
-	proved map[*amqp091.Connection]verdict
+	queues []bool // which have passed, by any connection
+	nodes  map[*amqp091.Connection]bool
+	failed map[pass]failure
 }
 
-// A verdict is what a proof said, and when.
-type verdict struct {
-	err  error // nil: passed
+// A pass is what a message needs: that its connection and its queue have passed, each with any of the
+// other. It is a [broker.Proof].
+type pass struct {
+	gate  *gate
+	conn  *amqp091.Connection // nil in a message
+	queue int
+}
+
+// A failure is why a proof failed, and when.
+type failure struct {
+	err  error
 	when time.Time
 }
 
@@ -64,7 +79,7 @@ type verdict struct {
 const failAgain = time.Second
 
 func newGate(queues int) *gate {
-	g := &gate{keys: make([]string, queues), proved: map[*amqp091.Connection]verdict{}}
+	g := &gate{keys: make([]string, queues), queues: make([]bool, queues), nodes: map[*amqp091.Connection]bool{}, failed: map[pass]failure{}}
 	token := rand.Text()
 	for i := range g.keys {
 		g.keys[i] = fmt.Sprintf("%s%s:%d", message.ProvedKey, token, i)
@@ -82,36 +97,65 @@ func (g *gate) bindings(n names) []topology.Binding {
 }
 
 // Known implements [broker.Proof].
-func (g *gate) Known(conn *amqp091.Connection) (known bool, err error) {
+func (m pass) Known(conn *amqp091.Connection) (known bool, err error) {
+	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	v, ok := g.proved[conn]
-	return ok && (v.err == nil || time.Since(v.when) < failAgain), v.err
+	if g.queues[m.queue] && g.nodes[conn] {
+		return true, nil
+	}
+	m.conn = conn
+	f, ok := g.failed[m]
+	return ok && time.Since(f.when) < failAgain, f.err
 }
 
 // Prove implements [broker.Proof].
-func (g *gate) Prove(ctx context.Context, conn *amqp091.Connection) error {
-	p := g.prover
+func (m pass) Prove(ctx context.Context, conn *amqp091.Connection) error {
+	p := m.gate.prover
 	if err := p.take(ctx); err != nil {
 		return err
 	}
-	if known, err := g.Known(conn); known { // another channel of the connection was first
+	if known, err := m.Known(conn); known { // another channel of the connection was first
 		p.give()
 		return err
 	}
-	return p.judge(ctx, g, conn)
+	return p.judge(ctx, proofTimeout, m.gate, conn, func(*asking) bool {
+		known, err := m.Known(conn)
+		return known && err == nil
+	}, m.queue)
 }
 
-// judged notes a verdict, and forgets connections that have ended.
-func (g *gate) judged(conn *amqp091.Connection, err error) {
+// pass notes that a queue has hidden a question that came by a connection.
+func (g *gate) pass(conn *amqp091.Connection, queue int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for old := range g.proved {
+	for old := range g.nodes { // those that have ended
 		if old.IsClosed() {
-			delete(g.proved, old)
+			delete(g.nodes, old)
 		}
 	}
-	g.proved[conn] = verdict{err, time.Now()}
+	g.queues[queue], g.nodes[conn] = true, true
 }
 
-var _ broker.Proof = (*gate)(nil)
+// fail notes that a proof has failed for some queues, and reports whether messages fail by that. What
+// has passed stays so while a node does not answer, but not if a queue has been seen to hide nothing.
+func (g *gate) fail(conn *amqp091.Connection, err error, queues ...int) (matters bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for m, f := range g.failed {
+		if time.Since(f.when) >= failAgain {
+			delete(g.failed, m)
+		}
+	}
+	for _, queue := range queues {
+		if errors.Is(err, errIgnored) {
+			g.queues[queue] = false
+			delete(g.nodes, conn)
+		}
+		g.failed[pass{g, conn, queue}] = failure{err, time.Now()}
+		matters = matters || !g.queues[queue] || !g.nodes[conn]
+	}
+	return matters
+}
+
+var _ broker.Proof = pass{}

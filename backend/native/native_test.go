@@ -1,18 +1,20 @@
 package native
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -34,7 +36,7 @@ func TestConfig(t *testing.T) {
 func TestTopology(t *testing.T) {
 	p, err := Topology(Config{Options: delayer.Options{Prefix: "p"}, Queues: 1})
 	require.NoError(t, err)
-	require.Contains(t, p.Queues, topology.Queue{Name: "p.native.wait.0", Role: topology.Hidden, Args: amqp091.Table{
+	require.Contains(t, p.Queues, topology.Queue{Name: "p.native.wait.0", Role: role.Hidden, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": int64(0), "x-dead-letter-exchange": "p.delivery", "x-dead-letter-strategy": "at-least-once",
 		"x-overflow": "reject-publish", "x-max-length": int64(1) << 40, "x-queue-leader-locator": "balanced",
 	}})
@@ -64,21 +66,33 @@ func TestGate(t *testing.T) {
 	}, g.bindings(names{prefix: "p"}))
 }
 
-// TestGate_Verdicts: one that passed counts until the connection ends, one that failed for a second.
-func TestGate_Verdicts(t *testing.T) {
-	g, conn := newGate(1), &amqp091.Connection{}
-	known, _ := g.Known(conn)
-	require.False(t, known)
-	g.judged(conn, nil)
-	known, err := g.Known(conn)
+// TestPass: a queue passes by any connection, and a connection by any queue. A failure counts for a
+// second, and for its connection.
+func TestPass(t *testing.T) {
+	g, conn, other := newGate(2), &amqp091.Connection{}, &amqp091.Connection{}
+	passes := func(conn *amqp091.Connection, queue int) bool {
+		known, err := pass{gate: g, queue: queue}.Known(conn)
+		return known && err == nil
+	}
+	require.False(t, passes(conn, 0))
+	g.pass(conn, 0)
+	require.True(t, passes(conn, 0))
+	require.False(t, passes(conn, 1) || passes(other, 0))
+	g.pass(other, 1)
+	require.True(t, passes(conn, 1) && passes(other, 0))
+
+	silent := errors.New("silent")
+	g.fail(conn, silent, 0)
+	require.True(t, passes(conn, 0), "it has passed")
+	g.fail(other, errIgnored, 1)
+	require.True(t, passes(conn, 0))
+	known, err := pass{gate: g, queue: 1}.Known(other)
 	require.True(t, known)
-	require.NoError(t, err)
-	g.judged(conn, errSilent)
-	known, err = g.Known(conn)
-	require.True(t, known)
-	require.ErrorIs(t, err, errSilent)
-	g.proved[conn] = verdict{errSilent, time.Now().Add(-failAgain)}
-	known, _ = g.Known(conn)
+	require.ErrorIs(t, err, errIgnored)
+	known, _ = pass{gate: g, queue: 1}.Known(conn)
+	require.False(t, known, "the queue may be what is old")
+	g.failed[pass{g, other, 1}] = failure{errIgnored, time.Now().Add(-failAgain)}
+	known, _ = pass{gate: g, queue: 1}.Known(other)
 	require.False(t, known)
 }
 
@@ -89,57 +103,43 @@ type queue struct {
 	slow  time.Duration // until it takes a message
 }
 
-// proves lets a proof ask a queue, in time that does not pass beside.
-func proves(t *testing.T, q queue) (a *asking, rounds int, err error) {
+// proves lets a proof ask a queue.
+func proves(t *testing.T, q queue) (a *asking, err error) {
 	p := &prover{
 		names: names{prefix: "p", stage: delivery.NewStage("p", true)}, log: slog.New(slog.DiscardHandler),
-		clocks: []*brokertime.Interval{brokertime.NewInterval()}, dated: make([]time.Time, 1), back: broker.Returns{},
+		clocks: []*brokertime.Interval{brokertime.NewInterval()}, dated: make([]time.Time, 1),
 	}
-	a = &asking{prover: p, ladders: make([]ladder, 1)}
-	for rounds = 1; rounds < 30; rounds++ {
-		l := &a.ladders[0]
-		*l = ladder{times: p.times(0, l.reach), reach: l.reach, sent: p.clocks[0].Now()}
-		require.IsNonDecreasing(t, millis(l.times))
-		a.sent = map[string]question{}
+	var sent []amqp091.Publishing
+	a = &asking{prover: p, gate: newGate(1), conn: &amqp091.Connection{}, ladders: make([]ladder, 1), sent: map[string]question{}, publish: func(_ int, msg amqp091.Publishing) error {
+		sent = append(sent, msg)
+		return nil
+	}}
+	if err := a.ask(0); err != nil {
+		return a, err
+	}
+	var hidden []amqp091.Publishing
+	for !all(a) {
 		time.Sleep(q.slow)
 		now := time.Now().Add(q.ahead)
-		come := func(at int) error {
-			e := message.NewEnvelope(now, 0, "")
-			a.sent[e.String()] = question{0, at}
-			return a.came(&amqp091.Delivery{Headers: amqp091.Table{
-				delayer.Header: e.String(), "x-death": []any{amqp091.Table{"time": now.Truncate(time.Second)}},
-			}})
+		come := func(msg amqp091.Publishing) error {
+			headers := amqp091.Table{delayer.Header: msg.Headers[delayer.Header], "x-death": []any{amqp091.Table{"time": now.Truncate(time.Second)}}}
+			return a.came(&amqp091.Delivery{Headers: headers})
 		}
-		for at, when := range l.times {
-			if !q.hides || !when.After(now) {
-				if err := come(at); err != nil {
-					return a, rounds, err
-				}
+		require.True(t, len(hidden)+len(sent) > 0, "nothing is asked any more")
+		was, asked := hidden, sent
+		hidden, sent = nil, nil
+		for _, msg := range append(was, asked...) {
+			if at, is := msg.Headers[message.NativeDelay].(int64); is && q.hides && time.UnixMilli(at).After(now) {
+				hidden = append(hidden, msg)
+			} else if err := come(msg); err != nil {
+				return a, err
 			}
 		}
-		if err := come(len(l.times)); err != nil {
-			return a, rounds, err
+		if len(sent) == 0 { // nothing but time is left
+			time.Sleep(time.Millisecond)
 		}
-		if l.passed == len(l.times) && l.passed > 0 {
-			if l.reach++; l.reach == len(reaches) {
-				return a, rounds, a.ignored(0)
-			}
-			continue
-		}
-		if !p.fine(0) {
-			continue
-		}
-		time.Sleep(time.Until(l.times[l.passed].Add(-q.ahead)))
-		return a, rounds, come(l.passed)
 	}
-	return a, rounds, errSilent
-}
-
-func millis(times []time.Time) (list []int64) {
-	for _, at := range times {
-		list = append(list, at.UnixMilli())
-	}
-	return list
+	return a, nil
 }
 
 func TestProof(t *testing.T) {
@@ -148,33 +148,38 @@ func TestProof(t *testing.T) {
 		"an hour behind": {hides: true, ahead: -time.Hour}, "slow": {hides: true, slow: 20 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, rounds, err := proves(t, q)
-			require.NoError(t, err)
-			require.True(t, a.ladders[0].proved)
-			require.Less(t, rounds, 20)
-			r, ok := a.clocks[0].Read()
-			truth := time.Now().Add(q.ahead)
-			require.True(t, ok)
-			require.False(t, r.Latest.Before(truth.Add(-time.Millisecond)), "what is due by it would be early")
+			synctest.Test(t, func(t *testing.T) {
+				a, err := proves(t, q)
+				require.NoError(t, err)
+				require.Less(t, a.ladders[0].round, 20)
+				require.True(t, a.gate.queues[0])
+				r, ok := a.clocks[0].Read()
+				truth := time.Now().Add(q.ahead)
+				require.True(t, ok)
+				require.False(t, r.Latest.Before(truth.Add(-time.Millisecond)), "what is due by it would be early")
+			})
 		})
 	}
 }
 
 // TestProof_Ignored: a broker that ignores the header passes at no speed.
 func TestProof_Ignored(t *testing.T) {
-	for _, slow := range []time.Duration{0, 10 * time.Millisecond, 150 * time.Millisecond} {
-		_, _, err := proves(t, queue{slow: slow})
-		require.ErrorIs(t, err, errIgnored)
-		require.ErrorContains(t, err, "p.native.wait.0 was delivered at once")
+	for _, slow := range []time.Duration{0, 10 * time.Millisecond, 150 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			a, err := proves(t, queue{slow: slow})
+			require.ErrorIs(t, err, errIgnored)
+			require.ErrorContains(t, err, "p.native.wait.0 was delivered at once")
+			require.False(t, a.gate.queues[0])
+		})
 	}
 }
 
 // TestProof_Early: a question that was hidden, and comes back before its time.
 func TestProof_Early(t *testing.T) {
-	a, _, err := proves(t, queue{hides: true})
-	require.NoError(t, err)
-	l := &a.ladders[0]
-	l.times[len(l.times)-1] = time.Now().Add(time.Hour)
-	a.sent["x"] = question{0, len(l.times) - 1}
-	require.ErrorIs(t, a.came(&amqp091.Delivery{Headers: amqp091.Table{delayer.Header: "x"}}), errIgnored)
+	synctest.Test(t, func(t *testing.T) {
+		a, err := proves(t, queue{hides: true})
+		require.NoError(t, err)
+		a.sent["x"] = question{round: a.ladders[0].round, time: time.Now().Add(time.Hour)}
+		require.ErrorIs(t, a.came(&amqp091.Delivery{Headers: amqp091.Table{delayer.Header: "x"}}), errIgnored)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ import (
 )
 
 const (
-	proofTimeout = 20 * time.Second // for one proof
+	proofTimeout = 20 * time.Second // for one that a message needs
 	askEvery     = 10 * time.Second // between two proofs of connections that have passed
 	lookAgain    = 20 * time.Millisecond
 )
@@ -44,11 +45,13 @@ type prover struct {
 	clocks []*brokertime.Interval // one a queue; each may be read without the turn
 	dated  []time.Time            // about what the clock of a queue's node shows, where more is not known
 	bound  []*gate                // those that are not unbound, the last one last
+	every  []int                  // the queues
 
 	mu     sync.Mutex
-	now    *gate // nil: to be made
-	resets int   // how often it was given up
-	failed error // of the last proof; nil: it passed
+	now    *gate                        // nil: to be made
+	resets int                          // how often it was given up
+	failed error                        // of the last proof; nil: it passed
+	told   map[*amqp091.Connection]bool // that it has passed
 
 	wake    pace.Signal // of run
 	ctx     context.Context
@@ -60,10 +63,11 @@ func newProver(s *strategy, e *engine.Engine, settings engine.Settings) *prover 
 	p := &prover{
 		names: s.names, settings: settings, keeper: e.Keeper(), control: e.Control(), conns: e.Publisher().Connections,
 		log: settings.BrokerOptions("").Slog().With("backend", Name), turn: make(chan struct{}, 1), wake: pace.NewSignal(),
-		dated: make([]time.Time, s.queues),
-		back:  broker.Returns{Control: e.Control(), Name: settings.Prefix + ".clock.proof", Exchange: s.stage.Exchange()},
+		dated: make([]time.Time, s.queues), told: map[*amqp091.Connection]bool{},
+		back: broker.Returns{Control: e.Control(), Name: settings.Prefix + ".clock.proof", Exchange: s.stage.Exchange()},
 	}
-	for range s.queues {
+	for queue := range s.queues {
+		p.every = append(p.every, queue)
 		p.clocks = append(p.clocks, brokertime.NewInterval())
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -77,7 +81,10 @@ func (p *prover) open(ctx context.Context) error {
 		return err
 	}
 	for _, conn := range p.conns() {
-		if err := g.Prove(ctx, conn); errors.Is(err, errIgnored) {
+		if err := p.take(ctx); err != nil {
+			return broker.Explain("open", Name, "", err)
+		}
+		if err := p.judge(ctx, proofTimeout, g, conn, all, p.every...); errors.Is(err, errIgnored) {
 			return lacking(err)
 		} else if err != nil {
 			return &delayer.Error{Op: "open", Backend: Name, Kind: delayer.ErrUnavailable, Cause: err, Hint: "try again; the broker's log may say more"}
@@ -220,21 +227,28 @@ func (p *prover) run() {
 			_ = pace.Sleep(p.ctx, lookAgain)
 			continue
 		}
-		if p.judge(p.ctx, g, conns[next%len(conns)]) != nil {
+		const patience = 3 * time.Second // others need the turn
+		if p.judge(p.ctx, patience, g, conns[next%len(conns)], all, p.every...) != nil {
 			_ = pace.Sleep(p.ctx, failAgain)
 		}
 	}
 }
 
-// judge proves a connection, and tells of it. The caller has the turn, which judge gives back: later,
-// if ctx ends while the connection takes nothing, since amqp091-go's calls take no context.
-func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, proofTimeout, errSilent)
+// all is enough for a whole proof.
+func all(a *asking) bool {
+	return !slices.ContainsFunc(a.ladders, func(l ladder) bool { return !l.proved || !l.done })
+}
+
+// judge makes a proof for some queues, and tells of it. The caller has the turn, which judge gives
+// back: later, if ctx ends while the connection takes nothing, since amqp091-go's calls take no
+// context.
+func (p *prover) judge(ctx context.Context, most time.Duration, g *gate, conn *amqp091.Connection, enough func(*asking) bool, queues ...int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("the broker has not answered within %v", most))
 	done := make(chan error, 1)
 	p.running.Go(func() {
 		defer cancel()
 		defer p.give()
-		done <- p.tell(g, conn, p.prove(ctx, g, conn))
+		done <- p.tell(g, conn, p.prove(ctx, g, conn, enough), queues)
 	})
 	select {
 	case err := <-done:
@@ -245,33 +259,32 @@ func (p *prover) judge(ctx context.Context, g *gate, conn *amqp091.Connection) e
 }
 
 // tell notes what a proof has said of a connection.
-func (p *prover) tell(g *gate, conn *amqp091.Connection, err error) error {
-	if err != nil && p.ctx.Err() != nil {
+func (p *prover) tell(g *gate, conn *amqp091.Connection, err error, queues []int) error {
+	switch {
+	case err != nil && p.ctx.Err() != nil:
 		return &delayer.Error{Op: "publish", Backend: Name, Kind: delayer.ErrClosed}
-	}
-	if err != nil && conn.IsClosed() {
+	case err != nil && conn.IsClosed():
 		return err
 	}
 	version, _ := conn.Properties["version"].(string)
+	at := []any{"connection", conn.LocalAddr().String(), "broker", conn.RemoteAddr().String(), "version", version}
 	if err != nil {
 		err = fmt.Errorf("RabbitMQ %s at %v: %w", version, conn.RemoteAddr(), err)
+		if !g.fail(conn, err, queues...) { // a destination may hold up its waiting queue: that is no news
+			return err
+		}
+		p.warnings.Warn(p.log, "it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
 	}
-	known, before := g.Known(conn)
-	if !known || before != nil || err == nil || errors.Is(err, errIgnored) { // what has passed stays so while a node does not answer
-		g.judged(conn, err)
+	p.mu.Lock()
+	told := p.told[conn]
+	p.failed, p.told[conn] = err, err == nil
+	maps.DeleteFunc(p.told, func(conn *amqp091.Connection, _ bool) bool { return conn.IsClosed() })
+	p.mu.Unlock()
+	if err == nil && !told {
+		p.log.Info("proved that the broker hides messages until they are due", at...)
 	}
 	if p.settings.Observer.Proved != nil {
 		p.settings.Observer.Proved(delayer.ProofEvent{Backend: Name, Err: err})
-	}
-	p.mu.Lock()
-	p.failed = err
-	p.mu.Unlock()
-	at := []any{"connection", conn.LocalAddr().String(), "broker", conn.RemoteAddr().String(), "version", version}
-	switch {
-	case err != nil:
-		p.warnings.Warn(p.log, "nothing with a delay is published to a connection: it is not proved that the broker hides messages until they are due", append(at, "error", err)...)
-	case !known || before != nil:
-		p.log.Info("proved that the broker hides messages until they are due", at...)
 	}
 	if errors.Is(err, broker.ErrReturned) {
 		p.keeper.Doubt()
@@ -279,7 +292,5 @@ func (p *prover) tell(g *gate, conn *amqp091.Connection, err error) error {
 	return err
 }
 
-var (
-	errIgnored = errors.New("a message that must wait in queue")
-	errSilent  = fmt.Errorf("the broker has not answered within %v", proofTimeout)
-)
+// errIgnored is in the chain of the error of a queue that does not hide.
+var errIgnored = errors.New("a message that must wait in queue")

@@ -59,12 +59,16 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	}
 	return engine.Entry{
 		Exchange: s.enter(), Keys: append([]any{message.Pad(g.keys[queue], m.Words)}, m.Destinations...),
-		Headers: amqp091.Table{message.NativeDelay: due}, Proof: g,
+		Headers: amqp091.Table{message.NativeDelay: due}, Proof: pass{gate: g, queue: queue},
 	}, nil
 }
 
-// Reset implements [keeper.OnUse]: the queues may be others.
-func (s *strategy) Reset() {
+// Reset implements [keeper.OnUse]: if something was deleted, the queues may be others. A lost
+// connection says nothing of them.
+func (s *strategy) Reset(gone bool) {
+	if !gone {
+		return
+	}
 	select {
 	case <-s.opened:
 		s.prover.reset()

@@ -3,9 +3,12 @@ package native
 import (
 	"fmt"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 
 	"github.com/delayer-go/delayer"
@@ -34,14 +37,14 @@ const forgottenKey = message.Reserved + ":forgotten"
 // exchange since our keys have as many words as the user's.
 func (s *strategy) Plan() topology.Plan {
 	p := topology.Plan{
-		Markers:   []topology.Marker{{Name: s.own(), Config: fmt.Sprintf("%s:queues=%d", s.own(), s.queues)}},
-		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: topology.Topic}},
+		Markers:   []topology.Exchange{{Name: s.own(), Kind: amqp091.ExchangeFanout, Alternate: fmt.Sprintf("%s:queues=%d", s.own(), s.queues)}},
+		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: amqp091.ExchangeTopic}},
 		Bindings:  []topology.Binding{{Source: s.stage.Exchange(), Key: forgottenKey, Target: s.stage.Discard()}},
 	}
 	for i := range s.queues {
 		const atOnce = 0 // once it is released
 		q := objects.WaitingQueue(s.wait(i), delayer.Quorum, atOnce, s.stage.Exchange())
-		q.Role, q.Args["x-message-ttl"] = topology.Hidden, int64(atOnce)
+		q.Role, q.Args["x-message-ttl"] = role.Hidden, int64(atOnce)
 		p.Queues = append(p.Queues, q)
 	}
 	return p

@@ -162,7 +162,7 @@ type strategy struct {
 // message at once.
 func (s *strategy) Plan() topology.Plan {
 	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.wait, Kind: delayedMessage, DelayedKind: topology.Fanout}},
+		Exchanges: []topology.Exchange{{Name: s.wait, Kind: delayedMessage, DelayedKind: amqp091.ExchangeFanout}},
 		Bindings:  []topology.Binding{{Source: s.wait, Target: s.stage.Exchange(), ToExchange: true}},
 	}
 }

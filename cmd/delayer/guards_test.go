@@ -180,7 +180,7 @@ func (g *guarded) withoutFlag() {
 		require.Equal(g, exitFailed, code)
 		require.Contains(g, stderr, off)
 
-		cfg.URL, cfg.Declare = as(g.TB.(*testing.T), "monitor", cfg.URL), delayer.Off
+		cfg.URL, cfg.Passive = as(g.TB.(*testing.T), "monitor", cfg.URL), true
 		said, err = g.open(cfg)
 		require.NoError(g, err)
 		require.Contains(g, said, "it is not known whether quorum queues lose messages")

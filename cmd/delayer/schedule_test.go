@@ -19,7 +19,7 @@ import (
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url, prefix := rabbittest.Broker(t).URL(), rabbittest.Prefix(t)
-	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: slots, run: false}\n")
+	config := configFile(t, "url: "+url+"\nprefix: "+prefix+"\nbackend: controller\ncontroller: {wheel: slots, publish_only: true}\n")
 	consume(t, channel(t, url), prefix+"-queue")
 	run := func(want int, args ...string) (stdout, stderr string) {
 		t.Helper()

@@ -77,7 +77,7 @@ func subjects(command string) (all []faults.Subject) {
 		if c.env == nil {
 			continue
 		}
-		c.cfg.QueueType, c.cfg.Controller.Run = delayer.Quorum, delayer.Off
+		c.cfg.QueueType, c.cfg.Controller.PublishOnly = delayer.Quorum, true
 		add(c.name, c.cfg)
 		alone := &all[len(all)-1]
 		alone.Controller, alone.Env = delayerCommand, append(c.env, "DELAYER_BACKEND=controller")

@@ -149,8 +149,8 @@ func (s Spec) Side(prefix string) topology.Plan {
 	intake["x-max-length"] = objects.NeverFull
 	back["x-dead-letter-routing-key"] = n.Parked // what cannot be published again
 	p := topology.Plan{
-		Markers:   []topology.Marker{s.Marker(prefix)},
-		Exchanges: []topology.Exchange{{Name: expired, Kind: topology.Fanout}},
+		Markers:   []topology.Exchange{s.Marker(prefix)},
+		Exchanges: []topology.Exchange{{Name: expired, Kind: amqp091.ExchangeFanout}},
 		Queues: []topology.Queue{
 			{Name: n.Queue, Args: intake},
 			{Name: n.Back, Args: back},
@@ -159,15 +159,18 @@ func (s Spec) Side(prefix string) topology.Plan {
 		Bindings: []topology.Binding{{Source: expired, Target: n.Back}},
 	}
 	if s.kind() == amqp091.ExchangeDirect {
-		all := topology.Exchange{Name: named(prefix, "all", s.Name), Kind: topology.Fanout}
+		all := topology.Exchange{Name: named(prefix, "all", s.Name), Kind: amqp091.ExchangeFanout}
 		p.Exchanges, p.Bindings = append(p.Exchanges, all), append(p.Bindings, topology.Binding{Source: all.Name, Target: n.Queue})
 	}
 	return p
 }
 
 // Marker says what an entry passes on, and where.
-func (s Spec) Marker(prefix string) topology.Marker {
-	return topology.Marker{Name: named(prefix, "entry", s.Name), Config: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To)}
+func (s Spec) Marker(prefix string) topology.Exchange {
+	return topology.Exchange{
+		Name: named(prefix, "entry", s.Name), Kind: amqp091.ExchangeFanout,
+		Alternate: fmt.Sprintf("%s:serve,%s,to=%s", prefix, s.kind(), s.To),
+	}
 }
 
 // Front is the exchange, and how all that is published to it gets to the first queue of Side. A

@@ -95,7 +95,7 @@ func (f *Fronts) Refused(exchange string) string {
 func (f *Fronts) plan(exchange string) topology.Plan {
 	name, _ := f.Of(exchange)
 	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: name, Kind: topology.Fanout, Alternate: unroutable(f.prefix)}},
+		Exchanges: []topology.Exchange{{Name: name, Kind: amqp091.ExchangeFanout, Alternate: unroutable(f.prefix)}},
 		Bindings:  []topology.Binding{{Source: name, Target: Proxied(f.prefix).Name, ToExchange: true}},
 	}
 }

@@ -66,7 +66,7 @@ func (f *Broker) Read() (cfg backend.Config, text []byte, err error) {
 // take messages only to give them back.
 func OpenBriefly(ctx context.Context, cfg backend.Config) (delayer.Delayer, error) {
 	cfg.Logger = slog.New(slog.DiscardHandler) // the error is enough
-	cfg.Controller.Run = delayer.Off
+	cfg.Controller.PublishOnly = true
 	return backend.Open(ctx, cfg)
 }
 

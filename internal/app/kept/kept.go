@@ -18,8 +18,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/management"
 	"github.com/delayer-go/delayer/internal/lib/messagejson"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/internal/lib/undelivered"
-	"github.com/delayer-go/delayer/topology"
 )
 
 // Open connects to a queue: the one for unroutable messages of a configuration, or one of parked
@@ -60,9 +60,9 @@ func log(cfg backend.Config) (queue string) {
 	plan, _ := backend.Topology(cfg) // it was asked for before
 	for _, q := range plan.Queues {
 		switch q.Role {
-		case topology.Intake:
+		case role.Intake:
 			queue = q.Name
-		case topology.Counts:
+		case role.Counts:
 			return queue
 		}
 	}

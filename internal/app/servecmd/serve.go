@@ -17,7 +17,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/internal/app/api"
@@ -101,7 +100,7 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 // serve passes on what is published to exchanges and by HTTP. With backend controller it also turns
 // the wheel.
 func serve(ctx context.Context, cfg backend.Config, serves config, running *service.Service) error {
-	cfg.Controller.Run = delayer.On // services that publish leave that to this process
+	cfg.Controller.PublishOnly = false // services that publish leave that to this process
 	log := running.Log
 	settings, err := engine.Resolve(cfg.Options, "")
 	if err != nil {

@@ -56,7 +56,7 @@ type applyCmd struct {
 }
 
 func (c *applyCmd) Help() string {
-	return "With declare: false in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, for which --timeout 2m is better."
+	return "With passive: true in the configuration these are also all bindings that a Delayer may ever use: up to 20,000, for which --timeout 2m is better."
 }
 
 func (c *applyCmd) Run(ctx context.Context, s cli.Streams) error {

@@ -92,12 +92,12 @@ func ttlDesign(env Env, queueType string, tiers ...int64) design {
 	out := env.Prefix + ".out"
 	in := func(tier int) string { return fmt.Sprintf("%s.in-%d", env.Prefix, tiers[tier]) }
 	p := topology.Plan{
-		Exchanges: []topology.Exchange{{Name: out, Kind: topology.Direct}},
+		Exchanges: []topology.Exchange{{Name: out, Kind: amqp091.ExchangeDirect}},
 		Bindings:  []topology.Binding{{Source: out, Key: env.Destination, Target: env.Destination}},
 	}
 	for tier, longest := range tiers {
 		q := waitingQueue(fmt.Sprintf("%s.wait-%d", env.Prefix, longest), queueType, out, 0)
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: in(tier), Kind: topology.Direct})
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: in(tier), Kind: amqp091.ExchangeDirect})
 		p.Queues = append(p.Queues, q)
 		p.Bindings = append(p.Bindings, topology.Binding{Source: in(tier), Key: env.Destination, Target: q.Name})
 	}
@@ -129,7 +129,7 @@ func ladderDesign(env Env, queueType string, atTop bool) design {
 	}
 	return design{
 		topology: topology.Plan{
-			Exchanges: []topology.Exchange{{Name: root, Kind: topology.Topic}},
+			Exchanges: []topology.Exchange{{Name: root, Kind: amqp091.ExchangeTopic}},
 			Bindings:  []topology.Binding{{Source: root, Key: "#." + env.Destination, Target: env.Destination}},
 		}.Add(ladder.Plan()),
 		limits: delayer.Limits{Max: (1<<levels - 1) * env.Tick, Resolution: env.Tick},

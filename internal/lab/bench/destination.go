@@ -86,7 +86,7 @@ func (d *destination) topology() topology.Plan {
 	}
 	p := topology.Plan{Queues: []topology.Queue{{Name: d.queue, Args: args}}}
 	if d.exchange != "" {
-		p.Exchanges = []topology.Exchange{{Name: d.exchange, Kind: topology.Direct}}
+		p.Exchanges = []topology.Exchange{{Name: d.exchange, Kind: amqp091.ExchangeDirect}}
 		p.Bindings = []topology.Binding{{Source: d.exchange, Key: d.queue, Target: d.queue}}
 	}
 	return p

@@ -56,7 +56,7 @@ func (c *receiver) destinations(more amqp091.Table) topology.Plan {
 	queue, exchange := c.run.Queue(), c.run.Exchange()
 	return topology.Plan{
 		Queues:    []topology.Queue{{Name: queue, Args: args}},
-		Exchanges: []topology.Exchange{{Name: exchange, Kind: topology.Topic}},
+		Exchanges: []topology.Exchange{{Name: exchange, Kind: amqp091.ExchangeTopic}},
 		Bindings:  []topology.Binding{{Source: exchange, Key: "to.#", Target: queue}},
 	}
 }

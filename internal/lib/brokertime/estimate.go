@@ -150,9 +150,12 @@ func (e *estimate) next(now instant) time.Duration {
 }
 
 // now returns the interval at a moment, and whether it is known.
-func (e *estimate) now(now instant) (bounds, bool) {
+func (e *estimate) now(now instant) (bounds, bool) { return e.within(now, staleAfter) }
+
+// within is now, for who may go without an answer for so long.
+func (e *estimate) within(now instant, stale time.Duration) (bounds, bool) {
 	b := e.bounds.after(e.at, now)
-	return b, e.known && now.mono-e.at.mono <= staleAfter && !e.tooWide(b)
+	return b, e.known && now.mono-e.at.mono <= stale && !e.tooWide(b)
 }
 
 // tooWide reports whether an interval is not used.

@@ -15,6 +15,10 @@ type Interval struct {
 	steady   Steady
 }
 
+// intervalStale is how long after the last answer a clock is not known any more: who asks through a
+// queue that a destination holds up may wait for minutes.
+const intervalStale = 5 * time.Minute
+
 // NewInterval returns an Interval that knows nothing yet.
 func NewInterval() *Interval { return &Interval{epoch: time.Now()} }
 
@@ -46,7 +50,7 @@ func (i *Interval) Read() (r Reading, ok bool) {
 	now := i.Now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	b, ok := i.estimate.now(now.instant)
+	b, ok := i.estimate.within(now.instant, intervalStale)
 	return Reading{Earliest: shown(now.mono, b.lo), Latest: shown(now.mono, b.hi)}, ok
 }
 
@@ -63,7 +67,7 @@ func (i *Interval) At(later, began time.Time) (at time.Time, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := time.Now()
-	b, ok := i.estimate.now(instant{now.Sub(i.epoch), now.Round(0)})
+	b, ok := i.estimate.within(instant{now.Sub(i.epoch), now.Round(0)}, intervalStale)
 	return shown(later.Sub(i.epoch), i.steady.Ahead(b.hi, began.Sub(i.epoch))), ok
 }
 

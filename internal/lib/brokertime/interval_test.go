@@ -38,7 +38,7 @@ func TestInterval(t *testing.T) {
 		require.True(t, ok)
 		require.WithinRange(t, due, truth.Add(time.Second), truth.Add(time.Second+5*time.Millisecond))
 		require.InDelta(t, time.Minute, ask(-time.Minute, time.Minute+time.Millisecond), float64(10*time.Millisecond), "the clock was set")
-		time.Sleep(staleAfter + 1)
+		time.Sleep(intervalStale + 1)
 		_, ok = i.Read()
 		require.False(t, ok, "stale")
 	})

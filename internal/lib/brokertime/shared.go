@@ -9,6 +9,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -27,8 +28,8 @@ type Shared struct {
 // Plan is what a Shared needs beside its Exchange.
 func (s Shared) Plan() topology.Plan {
 	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.Answers, Kind: topology.Direct}},
-		Queues: []topology.Queue{{Name: s.Queue, Role: topology.Clock, Args: amqp091.Table{
+		Exchanges: []topology.Exchange{{Name: s.Answers, Kind: amqp091.ExchangeDirect}},
+		Queues: []topology.Queue{{Name: s.Queue, Role: role.Clock, Args: amqp091.Table{
 			"x-queue-type": string(delayer.Quorum), "x-message-ttl": int64(0), "x-dead-letter-exchange": s.Answers,
 		}}},
 		Bindings: []topology.Binding{{Source: s.Exchange, Key: s.Key, Target: s.Queue}},

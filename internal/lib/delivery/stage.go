@@ -32,6 +32,7 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -107,8 +108,8 @@ func (s Stage) Copying(from, target string) topology.Plan {
 	gate := from + ".gate"
 	return topology.Plan{
 		Exchanges: []topology.Exchange{
-			{Name: from, Kind: topology.Fanout, Alternate: s.Unroutable()},
-			{Name: gate, Kind: topology.Direct, Alternate: s.Discard(), AutoDelete: true},
+			{Name: from, Kind: amqp091.ExchangeFanout, Alternate: s.Unroutable()},
+			{Name: gate, Kind: amqp091.ExchangeDirect, Alternate: s.Discard(), AutoDelete: true},
 		},
 		Bindings: []topology.Binding{
 			{Source: gate, Key: gateKey, Target: target, ToExchange: true},
@@ -131,14 +132,14 @@ func Keeping(name string) topology.Queue {
 // Plan lists the objects that must exist before any destination is bound.
 func (s Stage) Plan() topology.Plan {
 	misrouted, unroutable := Keeping(s.Misrouted()), Keeping(s.Unroutable())
-	misrouted.Role, unroutable.Role = topology.Misrouted, topology.Unroutable
+	misrouted.Role, unroutable.Role = role.Misrouted, role.Unroutable
 	misrouted.Args["x-single-active-consumer"] = true
 	p := topology.Plan{
 		Exchanges: []topology.Exchange{
-			{Name: s.Unroutable(), Kind: topology.Fanout},
-			{Name: s.Keep(), Kind: topology.Fanout},
-			{Name: s.Exchange(), Kind: topology.Direct, Alternate: s.Unroutable()},
-			{Name: s.Exchanges(), Kind: topology.Direct, Alternate: s.Unroutable()},
+			{Name: s.Unroutable(), Kind: amqp091.ExchangeFanout},
+			{Name: s.Keep(), Kind: amqp091.ExchangeFanout},
+			{Name: s.Exchange(), Kind: amqp091.ExchangeDirect, Alternate: s.Unroutable()},
+			{Name: s.Exchanges(), Kind: amqp091.ExchangeDirect, Alternate: s.Unroutable()},
 		},
 		Queues: []topology.Queue{misrouted, unroutable},
 		Bindings: []topology.Binding{
@@ -150,8 +151,8 @@ func (s Stage) Plan() topology.Plan {
 		return p
 	}
 	p = p.Add(topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.Discard(), Kind: topology.Fanout}},
-		Queues: []topology.Queue{{Name: s.Discard(), Role: topology.Discard, Args: amqp091.Table{
+		Exchanges: []topology.Exchange{{Name: s.Discard(), Kind: amqp091.ExchangeFanout}},
+		Queues: []topology.Queue{{Name: s.Discard(), Role: role.Discard, Args: amqp091.Table{
 			"x-queue-type":  string(delayer.Quorum),
 			"x-message-ttl": int64(0),
 		}}},

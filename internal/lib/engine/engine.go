@@ -169,7 +169,7 @@ func (e *Engine) accept(exchange, key string, delay time.Duration, msg *amqp091.
 		bounds.Growth = message.Growth{}
 	}
 	err = message.Validate(exchange, key, msg, bounds)
-	if err == nil && e.settings.Declare == delayer.Off {
+	if err == nil && e.settings.Passive {
 		err = keeper.CheckWords(key)
 	}
 	for _, prefix := range e.settings.Reserved {

@@ -38,7 +38,7 @@ func Connect(ctx context.Context, s Settings) (*Connected, error) {
 func (c *Connected) keeping(p topology.Plan) keeper.Config {
 	return keeper.Config{
 		Backend: c.settings.Backend, Log: c.settings.BrokerOptions("").Slog(), Objects: objects.Of(c.control, c.settings.Backend),
-		Topology: p, Imported: !c.settings.Declare.Enabled(), Observer: c.settings.Observer,
+		Topology: p, Imported: c.settings.Passive, Observer: c.settings.Observer,
 	}
 }
 

@@ -38,7 +38,6 @@ func Resolve(o delayer.Options, backend string) (Settings, error) {
 	def := delayer.DefaultOptions()
 	o.Prefix = cmp.Or(o.Prefix, def.Prefix)
 	o.QueueType = cmp.Or(o.QueueType, def.QueueType)
-	o.Declare = cmp.Or(o.Declare, def.Declare)
 	o.Connections = cmp.Or(o.Connections, def.Connections)
 	s := Settings{Options: o, Backend: backend, Reserved: []string{o.Prefix}}
 	const mostConnections = 64

@@ -54,8 +54,9 @@ type Objects interface {
 
 // OnUse are bindings that are declared when they are first used.
 type OnUse interface {
-	// Reset makes each of them be declared again on its next use.
-	Reset()
+	// Reset makes each of them be declared again on its next use. gone: something in the broker gave
+	// the doubt, and not only a lost connection.
+	Reset(gone bool)
 	// Used lists all that were ever declared: messages may be waiting for them.
 	Used() topology.Plan
 }
@@ -121,7 +122,7 @@ func (k *Keeper) Declare(ctx context.Context, p topology.Plan) error {
 	}
 	return &delayer.Error{
 		Op: "open", Backend: k.cfg.Backend, Object: "topology", Kind: delayer.ErrNotFound,
-		Cause: fmt.Errorf("with declare: false there must be %s", format.Some(missing, most, ", ")),
+		Cause: fmt.Errorf("with passive: true there must be %s", format.Some(missing, most, ", ")),
 		Hint:  "import what this prints: delayer topology print --output definitions, with the same configuration",
 	}
 }
@@ -228,7 +229,7 @@ func (k *Keeper) declareAgain(ctx context.Context) error {
 	doubts := k.doubts.Load() // a loss meanwhile is another one
 	gone := k.gone.Swap(false)
 	if k.cfg.OnUse != nil { // the next Publish that uses a binding makes it again
-		k.cfg.OnUse.Reset()
+		k.cfg.OnUse.Reset(gone)
 	}
 	if k.cfg.Forget != nil {
 		k.cfg.Forget()

@@ -94,7 +94,7 @@ func (o *fakeBroker) state() (has, linked bool) {
 // links are bindings that were used, and whether they were forgotten since.
 type links struct{ resets int }
 
-func (l *links) Reset() { l.resets++ }
+func (l *links) Reset(bool) { l.resets++ }
 func (l *links) Used() topology.Plan {
 	return topology.Plan{Bindings: []topology.Binding{{Source: "x", Target: "q"}}}
 }

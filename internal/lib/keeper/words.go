@@ -18,5 +18,5 @@ func CheckWords(key string) error {
 	if slices.Contains(ImportedWords, message.Words(key)) {
 		return nil
 	}
-	return fmt.Errorf("the routing key has %d words; with declare: false it may have eight", strings.Count(key, ".")+1)
+	return fmt.Errorf("the routing key has %d words; with passive: true it may have eight", strings.Count(key, ".")+1)
 }

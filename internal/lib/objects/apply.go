@@ -189,7 +189,7 @@ func markerConflict(backend string, p topology.Plan, at *located) error {
 		}
 		return &delayer.Error{
 			Op: "open", Backend: backend, Object: at.object, Kind: delayer.ErrConflict,
-			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s", was, m.Config),
+			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s", was, m.Alternate),
 			Hint:  "use the same configuration or another prefix; or, once nothing waits there, remove the old topology",
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -16,11 +17,11 @@ func wanted() objects.Wanted {
 	return objects.Wanted{
 		Prefix: "p", Leads: delivery.NewStage("p", true).Leads,
 		Plan: topology.Plan{
-			Markers:   []topology.Marker{{Name: "p.ladder", Config: "p:1s"}},
-			Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.delivery", Kind: topology.Direct}, {Name: "p.gate", Kind: topology.Direct, AutoDelete: true}, {Name: "p.route", Kind: topology.Topic, Optional: true}},
+			Markers:   []topology.Exchange{{Name: "p.ladder", Kind: amqp091.ExchangeFanout, Alternate: "p:1s"}},
+			Exchanges: []topology.Exchange{{Name: "p.in", Kind: amqp091.ExchangeDirect, Alternate: "p.unroutable"}, {Name: "p.delivery", Kind: amqp091.ExchangeDirect}, {Name: "p.gate", Kind: amqp091.ExchangeDirect, AutoDelete: true}, {Name: "p.route", Kind: amqp091.ExchangeTopic, Optional: true}},
 			Queues: []topology.Queue{
 				{Name: "p.wait", Args: amqp091.Table{"x-queue-type": "quorum", "x-message-ttl": int64(1001)}},
-				{Name: "p.discard", Role: topology.Discard}, {Name: "p.route.1m", Optional: true},
+				{Name: "p.discard", Role: role.Discard}, {Name: "p.route.1m", Optional: true},
 			},
 			Bindings: []topology.Binding{{Source: "p.in", Key: "a", Target: "p.wait"}, {Source: "p.route", Target: "p.discard"}},
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/management"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -16,13 +17,13 @@ import (
 const HiddenLag = 12 * time.Second
 
 // Hidden asks the management API how many messages wait in the queues of p whose role is
-// topology.Hidden, by name. AMQP counts those alone that are not hidden any more. A queue that does
+// role.Hidden, by name. AMQP counts those alone that are not hidden any more. A queue that does
 // not exist, or that has not told yet, is not in the answer.
 func Hidden(ctx context.Context, api *management.Client, vhost string, p topology.Plan) (map[string]int, error) {
 	counts, ours := map[string]int{}, map[string]bool{}
 	text := "" // that the names have in common: they differ in their last word
 	for _, q := range p.Queues {
-		if q.Role == topology.Hidden {
+		if q.Role == role.Hidden {
 			ours[q.Name], text = true, q.Name[:strings.LastIndex(q.Name, ".")+1]
 		}
 	}
@@ -41,12 +42,12 @@ func Hidden(ctx context.Context, api *management.Client, vhost string, p topolog
 	return counts, err
 }
 
-// Uncounted returns an error that names the first queue of p whose role is topology.Hidden that
+// Uncounted returns an error that names the first queue of p whose role is role.Hidden that
 // exists and is not counted.
 func Uncounted(p topology.Plan, exist map[string]State, counts map[string]int) error {
 	for _, q := range p.Queues {
 		_, there := exist[q.Name]
-		if _, counted := counts[q.Name]; q.Role == topology.Hidden && there && !counted {
+		if _, counted := counts[q.Name]; q.Role == role.Hidden && there && !counted {
 			return fmt.Errorf("the management API does not tell messages_delayed of queue %s: it has not been told yet, or never is with management.disable_stats", q.Name)
 		}
 	}

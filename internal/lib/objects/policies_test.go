@@ -163,7 +163,7 @@ func TestProblems_Unknown(t *testing.T) {
 
 func plan() topology.Plan {
 	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: "p.in", Kind: topology.Direct}, {Name: "p.delivery", Kind: topology.Direct, Alternate: "p.unroutable"}, {Name: "p.plugin", DelayedKind: topology.Fanout}},
+		Exchanges: []topology.Exchange{{Name: "p.in", Kind: amqp091.ExchangeDirect}, {Name: "p.delivery", Kind: amqp091.ExchangeDirect, Alternate: "p.unroutable"}, {Name: "p.plugin", DelayedKind: amqp091.ExchangeFanout}},
 		Queues: []topology.Queue{
 			WaitingQueue("p.wait", delayer.Quorum, time.Minute, "p.in"),
 			WaitingQueue("p.classic", delayer.Classic, time.Minute, "p.in"),

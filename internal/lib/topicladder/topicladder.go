@@ -6,6 +6,8 @@ package topicladder
 import (
 	"strings"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -30,7 +32,7 @@ func (l Ladder) Plan() topology.Plan {
 	for level := range l.Levels {
 		x, q := l.Exchange(level), l.Queue(level, next)
 		above := l.First + strings.Repeat("*.", l.Levels-1-level) + l.Mark
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: x, Kind: topology.Topic, Alternate: l.Fallback})
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: x, Kind: amqp091.ExchangeTopic, Alternate: l.Fallback})
 		p.Queues = append(p.Queues, q)
 		p.Bindings = append(p.Bindings,
 			topology.Binding{Source: x, Key: above + "1.#", Target: q.Name},

@@ -37,12 +37,13 @@ type edge struct {
 
 func newStrategy(q Queues, declare func(context.Context, topology.Plan) error) *strategy {
 	s := &strategy{queues: q, declare: declare, declaring: make(chan struct{}, 1), used: map[edge]any{}}
-	s.Reset()
+	const gone = false
+	s.Reset(gone)
 	return s
 }
 
 // Reset forgets which links are declared: the broker may have lost them.
-func (s *strategy) Reset() { s.ready.Store(&map[edge]any{}) }
+func (s *strategy) Reset(bool) { s.ready.Store(&map[edge]any{}) }
 
 // keys returns the routing keys of the links of a route, in order, with room for more keys. It
 // first declares the links that are not declared yet.

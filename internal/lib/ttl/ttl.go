@@ -62,11 +62,11 @@ func (q Queues) Open(ctx context.Context, s engine.Settings) (delayer.Delayer, e
 	return engine.Opened(c.Start(ctx, newStrategy(q, c.Declare)))
 }
 
-// Whole returns what Open declares; with declare: false also all links, which are otherwise
+// Whole returns what Open declares; with passive: true also all links, which are otherwise
 // declared when they are first used.
 func (q Queues) Whole(s engine.Settings) topology.Plan {
 	own := q.Plan
-	if s.Declare.Enabled() {
+	if !s.Passive {
 		return own
 	}
 	var links topology.Plan

@@ -8,6 +8,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -34,7 +35,7 @@ func (w *Wheel) config() string {
 // publish to have no alternate exchange, so that a message is returned if its queue is gone. The
 // exchange that queues dead-letter to has one.
 func (w *Wheel) Plan() topology.Plan {
-	intake := topology.Queue{Name: w.names.intake(), Role: topology.Intake, Args: amqp091.Table{
+	intake := topology.Queue{Name: w.names.intake(), Role: role.Intake, Args: amqp091.Table{
 		"x-queue-type": string(w.kind),
 		"x-overflow":   "reject-publish", // under a policy with max-length: refuse, do not drop
 	}}
@@ -44,10 +45,10 @@ func (w *Wheel) Plan() topology.Plan {
 	}
 	stage := delivery.NewStage(w.names.prefix, w.kind == delayer.Quorum)
 	p := topology.Plan{
-		Markers: []topology.Marker{{Name: w.names.marker(), Config: w.config()}},
+		Markers: []topology.Exchange{{Name: w.names.marker(), Kind: amqp091.ExchangeFanout, Alternate: w.config()}},
 		Exchanges: []topology.Exchange{
-			{Name: w.names.intake(), Kind: topology.Fanout, Alternate: stage.Unroutable()},
-			{Name: w.names.enter(), Kind: topology.Fanout},
+			{Name: w.names.intake(), Kind: amqp091.ExchangeFanout, Alternate: stage.Unroutable()},
+			{Name: w.names.enter(), Kind: amqp091.ExchangeFanout},
 		},
 		Queues: []topology.Queue{intake},
 		Bindings: []topology.Binding{
@@ -57,7 +58,7 @@ func (w *Wheel) Plan() topology.Plan {
 	}
 	for level := range w.schedule.levels {
 		name := w.names.wait(level)
-		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: name, Kind: topology.Fanout})
+		p.Exchanges = append(p.Exchanges, topology.Exchange{Name: name, Kind: amqp091.ExchangeFanout})
 		p.Queues = append(p.Queues, objects.WaitingQueue(name, w.kind, w.schedule.ttl(level), w.names.intake()))
 		p.Bindings = append(p.Bindings, topology.Binding{Source: name, Target: name})
 	}

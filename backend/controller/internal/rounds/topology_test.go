@@ -9,20 +9,21 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
 func TestWheel_Plan(t *testing.T) {
 	w := Wheel{schedule: mustSchedule(t, 1, time.Second), names: names{"p"}, kind: delayer.Quorum}
 	require.Equal(t, topology.Plan{
-		Markers: []topology.Marker{{Name: "p.controller", Config: "p:controller,levels=1,tick=1s,quorum"}},
+		Markers: []topology.Exchange{{Name: "p.controller", Kind: amqp091.ExchangeFanout, Alternate: "p:controller,levels=1,tick=1s,quorum"}},
 		Exchanges: []topology.Exchange{
 			{Name: "p.controller.intake", Kind: "fanout", Alternate: "p.unroutable"},
 			{Name: "p.controller.enter", Kind: "fanout"}, // without an alternate: what it cannot route is returned
 			{Name: "p.controller.wait.00", Kind: "fanout"},
 		},
 		Queues: []topology.Queue{
-			{Name: "p.controller.intake", Role: topology.Intake, Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": objects.NeverFull}},
+			{Name: "p.controller.intake", Role: role.Intake, Args: amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1 << 30), "x-overflow": "reject-publish", "x-max-length": objects.NeverFull}},
 			{Name: "p.controller.wait.00", Args: amqp091.Table{
 				"x-queue-type": "quorum", "x-message-ttl": int64(1001), "x-dead-letter-exchange": "p.controller.intake",
 				"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-max-length": objects.NeverFull,

@@ -183,7 +183,7 @@ func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped
 		return false, err
 	}
 	missing, unknown := s.Missing(ctx, topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: topology.Fanout}, {Name: exchange, Kind: topology.Direct}},
+		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: amqp091.ExchangeFanout}, {Name: exchange, Kind: amqp091.ExchangeDirect}},
 		Queues:    []topology.Queue{{Name: s.Stage.Misrouted()}},
 	})
 	switch {

@@ -3,11 +3,14 @@ package slots
 import (
 	"fmt"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
 )
 
@@ -78,16 +81,16 @@ func (w *Wheel) config() string {
 func (w *Wheel) Plan() topology.Plan {
 	n := w.names
 	log, candidates, counts := delivery.Keeping(n.log()), delivery.Keeping(n.candidates()), delivery.Keeping(n.counts())
-	log.Role, log.Args["x-single-active-consumer"] = topology.Intake, true
-	candidates.Role = topology.Candidates
-	counts.Role = topology.Counts
+	log.Role, log.Args["x-single-active-consumer"] = role.Intake, true
+	candidates.Role = role.Candidates
+	counts.Role = role.Counts
 	counts.Args["x-max-length"], counts.Args["x-overflow"] = int64(1), "drop-head"
 	delete(counts.Args, "x-dead-letter-strategy")
 	p := topology.Plan{
-		Markers: []topology.Marker{{Name: n.own(), Config: w.config()}},
+		Markers: []topology.Exchange{{Name: n.own(), Kind: amqp091.ExchangeFanout, Alternate: w.config()}},
 		Exchanges: []topology.Exchange{
-			{Name: n.enterSlots(), Kind: topology.Direct},
-			{Name: n.enter(), Kind: topology.Fanout},
+			{Name: n.enterSlots(), Kind: amqp091.ExchangeDirect},
+			{Name: n.enter(), Kind: amqp091.ExchangeFanout},
 		},
 		Queues:   []topology.Queue{log, candidates, counts},
 		Bindings: []topology.Binding{{Source: n.enter(), Target: n.log()}, {Source: n.enterSlots(), Key: countsKey, Target: n.counts()}},

@@ -104,5 +104,5 @@ func TestSteps(t *testing.T) {
 func marker(t *testing.T, exchange string) inventory.Exchange {
 	m, err := record.New(inventory.Exchange{Name: exchange}, record.InPlace).Marker("p")
 	require.NoError(t, err)
-	return inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Config}}
+	return inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Alternate}}
 }

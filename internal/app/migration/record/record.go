@@ -73,9 +73,11 @@ func (r Record) Spec() entry.Spec {
 }
 
 // Marker is the record as the broker has it.
-func (r Record) Marker(prefix string) (topology.Marker, error) {
+func (r Record) Marker(prefix string) (topology.Exchange, error) {
 	text, err := json.Marshal(r)
-	return topology.Marker{Name: Name(prefix, string(r.Exchange)), Config: start(prefix) + string(text)}, err
+	return topology.Exchange{
+		Name: Name(prefix, string(r.Exchange)), Kind: amqp091.ExchangeFanout, Alternate: start(prefix) + string(text),
+	}, err
 }
 
 // start is how the configuration of a marker begins: with the prefix, as permissions require.
@@ -191,11 +193,10 @@ func take(ctx context.Context, conn *broker.Conn, prefix, exchange string) (*Loc
 
 // Declare declares a record, and Delete deletes one, on the channel of the lock: with a lock that is
 // lost they fail.
-func (l *Lock) Declare(m topology.Marker) error {
-	x := m.Exchange()
+func (l *Lock) Declare(x topology.Exchange) error {
 	const durable, autoDelete, internal = true, false, false
 	err := l.ch.ExchangeDeclare(x.Name, x.Kind, durable, autoDelete, internal, waitForAnswer, x.Args())
-	return broker.Explain("declare", "", fmt.Sprintf("exchange %q", m.Name), err)
+	return broker.Explain("declare", "", fmt.Sprintf("exchange %q", x.Name), err)
 }
 
 // Delete deletes a record.

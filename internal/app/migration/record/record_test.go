@@ -18,7 +18,7 @@ func TestOf(t *testing.T) {
 	r := record.New(x, record.Serving)
 	m, err := r.Marker("p")
 	require.NoError(t, err)
-	found := inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Config}}
+	found := inventory.Exchange{Name: m.Name, Arguments: amqp091.Table{"alternate-exchange": m.Alternate}}
 	got, is, err := record.Of("p", found)
 	require.NoError(t, err)
 	require.True(t, is)

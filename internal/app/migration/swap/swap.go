@@ -191,7 +191,7 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 	case errors.Is(err, delayer.ErrUnroutable):
 	case err != nil:
 		return err
-	case served.Arguments["alternate-exchange"] != marker.Config:
+	case served.Arguments["alternate-exchange"] != marker.Alternate:
 		return s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s; then "+
 			"stop delayer serve, and delete exchange %q", spec.Type, target, marker.Name),
 			"delayer serve was configured in another way for it")

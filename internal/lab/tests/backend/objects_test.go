@@ -29,7 +29,7 @@ func TestTopology_AppliedVerifiedRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
-			cfg.Backend, cfg.Management, cfg.Declare = name, b.Management(), delayer.Off
+			cfg.Backend, cfg.Management, cfg.Passive = name, b.Management(), true
 			created, err := backend.Apply(within(t), cfg)
 			require.NoError(t, err)
 			require.Contains(t, created, `queue "`+cfg.Prefix+`.unroutable"`)
@@ -105,7 +105,7 @@ func TestRemove_Slots(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.NoError(t, backend.Remove(within(t), cfg, false), "all have arrived")
 
-	cfg.Controller.Run = delayer.Off
+	cfg.Controller.PublishOnly = true
 	d, err = backend.Open(within(t), cfg)
 	require.NoError(t, err)
 	for range 3 {

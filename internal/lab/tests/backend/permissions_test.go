@@ -101,7 +101,7 @@ func TestOpen_Limits(t *testing.T) {
 			}
 			at.RawQuery = c.query
 			cfg.Backend, cfg.URL = c.backend, at.String()
-			cfg.Controller.Run = delayer.On
+			cfg.Controller.PublishOnly = false
 			_, err = backend.Open(within(t), cfg)
 			require.ErrorIs(t, err, delayer.ErrUnavailable)
 			require.ErrorContains(t, err, c.want)
@@ -142,7 +142,7 @@ func TestPermissions_Documented(t *testing.T) {
 		var log rabbittest.Logbook
 		cfg, queue := config(t), rabbittest.Prefix(t)
 		in := consume(t, ch, queue)
-		cfg.Declare, cfg.Logger = delayer.Off, log.Logger()
+		cfg.Passive, cfg.Logger = true, log.Logger()
 		importInto(t, b, cfg)
 		admin := cfg.URL
 		cfg.URL = documented(t, b, "publish", cfg.Prefix, queue)
@@ -152,14 +152,14 @@ func TestPermissions_Documented(t *testing.T) {
 		rabbittest.Open(t, cfg) // which removes the topology
 	})
 	for name, wheel := range map[string]controller.Config{
-		"control":        {Wheel: controller.Rounds, Levels: 3, Tick: 100 * time.Millisecond, Run: delayer.Off},
-		"control, slots": {Wheel: controller.Slots, Run: delayer.Off},
+		"control":        {Wheel: controller.Rounds, Levels: 3, Tick: 100 * time.Millisecond, PublishOnly: true},
+		"control, slots": {Wheel: controller.Slots, PublishOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log rabbittest.Logbook
 			cfg, queue := config(t), rabbittest.Prefix(t)
 			in := consume(t, ch, queue)
-			cfg.Backend, cfg.Declare, cfg.Logger = "controller", delayer.Off, log.Logger()
+			cfg.Backend, cfg.Passive, cfg.Logger = "controller", true, log.Logger()
 			cfg.Controller = wheel
 			importInto(t, b, cfg)
 			defer rabbittest.Open(t, cfg) // which removes the topology
@@ -182,21 +182,21 @@ func TestPermissions_Documented(t *testing.T) {
 func TestOpen_ImportedTopology(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Declare = delayer.Off
+	cfg.Passive = true
 	_, err := backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrNotFound)
-	require.ErrorContains(t, err, `with declare: false there must be exchange "`+cfg.Prefix+`.ladder"`)
+	require.ErrorContains(t, err, `with passive: true there must be exchange "`+cfg.Prefix+`.ladder"`)
 	require.ErrorContains(t, err, "delayer topology print --output definitions")
 	_, again := backend.Open(within(t), cfg)
 	require.Equal(t, err.Error(), again.Error())
 
-	cfg.Declare = delayer.On
+	cfg.Passive = false
 	rabbittest.Open(t, cfg)
-	cfg.Declare = delayer.Off
+	cfg.Passive = true
 	d := rabbittest.Open(t, cfg)
 	err = d.Publish(within(t), "", strings.Repeat("a.", 8)+"a", time.Second, amqp091.Publishing{})
 	require.ErrorIs(t, err, delayer.ErrInvalid)
-	require.ErrorContains(t, err, "9 words; with declare: false it may have eight")
+	require.ErrorContains(t, err, "9 words; with passive: true it may have eight")
 }
 
 // TestErrors_NoPassword in the errors and the log of a Delayer that cannot be opened, or loses its

@@ -34,7 +34,7 @@ func newClockRig(t testing.TB, address string) *clockRig {
 	r.publisher, r.control = open(t, address, func() {})
 	r.shared = brokertime.Shared{Queue: name + ".clock", Exchange: name, Key: "clock", Answers: name + ".answers"}
 	r.plan = r.shared.Plan()
-	r.plan.Exchanges = append(r.plan.Exchanges, topology.Exchange{Name: name, Kind: topology.Direct})
+	r.plan.Exchanges = append(r.plan.Exchanges, topology.Exchange{Name: name, Kind: amqp091.ExchangeDirect})
 	r.declare()
 	return r
 }

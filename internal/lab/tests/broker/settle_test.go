@@ -71,7 +71,7 @@ func TestApply_Order(t *testing.T) {
 	_, c := open(t, through(t, rabbittest.Broker(t).URL(), sent), noReset)
 	live := objects.Of(c, "test")
 	plan := topology.Plan{
-		Exchanges: []topology.Exchange{{Name: queue + ".enter", Kind: topology.Direct}},
+		Exchanges: []topology.Exchange{{Name: queue + ".enter", Kind: amqp091.ExchangeDirect}},
 		Queues:    []topology.Queue{objects.WaitingQueue(queue, delayer.Quorum, time.Second, queue+".next")},
 		Bindings:  []topology.Binding{{Source: queue + ".enter", Key: "wait", Target: queue}},
 	}

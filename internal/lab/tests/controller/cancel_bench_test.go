@@ -38,7 +38,7 @@ import (
 func BenchmarkCancel(b *testing.B) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
 	opts := options(b, delayer.Quorum)
-	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Run: delayer.Off}})
+	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{PublishOnly: true}})
 	conn, err := amqp091.Dial(opts.URL)
 	require.NoError(b, err)
 	ch, err := conn.Channel()

@@ -129,7 +129,7 @@ func TestController_Missing(t *testing.T) {
 		}
 		require.NoError(t, d.Close())
 		inTime := time.Now().Before(first)
-		idle := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, Run: delayer.Off})
+		idle := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond, PublishOnly: true})
 		w.publish(idle, queue, a, "idle", 50*time.Millisecond)
 		require.NoError(t, idle.Close())
 		if inTime {
@@ -233,7 +233,7 @@ func standAlonePermissions(t *testing.T, w *workbench, cfg controller.Config) {
 	opts.URL = u.String()
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	cfg.Run = delayer.Off
+	cfg.PublishOnly = true
 	alone := cfg
 	alone.Options = opts
 	go func() { served <- controller.Serve(ctx, alone) }()

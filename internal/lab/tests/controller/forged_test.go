@@ -11,7 +11,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -64,7 +63,7 @@ func forgedCancel() []byte {
 // slotsForeignMessagesAreKept: what somebody puts into a queue by hand is for an operator to see as
 // it was, unless it is a bundle. A new leader looks into all slots.
 func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue, a := w.queue(), newMessages()
 	got := w.Consume(queue)
 	w.publish(d, queue, a, "binds the queue", time.Millisecond)
@@ -103,7 +102,7 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 		wantArrived = append(wantArrived, id("whole"), id("of root"))
 	}
 	unroutable, cancel := w.ConsumeUntil(w.opts.Prefix + ".unroutable")
-	d = w.slots(delayer.On)
+	d = w.slots(controls)
 	for len(gotKept) < len(wantKept) {
 		m := rabbittest.Next(w, unroutable)
 		require.Empty(t, m.Expiration, "it shall stay")
@@ -134,7 +133,7 @@ func slotsALaterVersion(t *testing.T, w *workbench) {
 	w.opts.Logger = said.Logger()
 	later := forged(2, 1, forgedCancel())
 	w.Publish("", w.log(), amqp091.Publishing{Body: later})
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue, a := w.queue(), newMessages()
 	w.publish(d, queue, a, "behind", time.Second)
 	require.Eventually(t, func() bool { return strings.Contains(said.String(), "later version of Delayer") }, patience, 50*time.Millisecond)
@@ -149,7 +148,7 @@ func slotsALaterVersion(t *testing.T, w *workbench) {
 		others = append(others, amqp091.Publishing{Body: m.Body})
 	}
 	w.Publish("", w.log(), others...)
-	d = w.slots(delayer.On)
+	d = w.slots(controls)
 	w.settle(w.Consume(queue), a)
 	require.NoError(t, d.Close())
 }

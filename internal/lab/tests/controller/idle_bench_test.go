@@ -22,11 +22,8 @@ func BenchmarkIdle(b *testing.B) {
 	for _, controllers := range []int{0, 1, 5} {
 		b.Run(fmt.Sprintf("controllers=%d", controllers), func(b *testing.B) {
 			for range max(1, controllers) {
-				run := delayer.On
-				if controllers == 0 {
-					run = delayer.Off
-				}
-				d, err := controller.Open(b.Context(), controller.Config{Options: delayer.Options{URL: node.URL()}, Run: run})
+				cfg := controller.Config{Options: delayer.Options{URL: node.URL()}, PublishOnly: controllers == 0}
+				d, err := controller.Open(b.Context(), cfg)
 				require.NoError(b, err)
 				b.Cleanup(func() { require.NoError(b, d.Close()) })
 			}

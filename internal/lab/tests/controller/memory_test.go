@@ -19,7 +19,7 @@ import (
 // behind them all.
 func slotsLargeAfterSmall(t *testing.T, w *workbench) {
 	const memory, large, many = 8 << 20, 1 << 20, 60
-	d := w.slots(delayer.Off)
+	d := w.slots(publishes)
 	queue := w.queue()
 	got := w.Consume(queue)
 	due := time.Now().Add(13 * time.Second)

@@ -114,7 +114,7 @@ func TestObserver_ADelayersLife(t *testing.T) {
 func slotsObserver(t *testing.T, w *workbench) {
 	seen := &events{misrouted: make(chan delayer.MisroutedEvent, 10)}
 	w.opts.Observer = seen.observer()
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue := w.queue()
 	got := w.Consume(queue)
 	require.NoError(t, d.Publish(t.Context(), "", queue, 2*time.Second, amqp091.Publishing{Body: []byte("body")}))

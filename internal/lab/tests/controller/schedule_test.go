@@ -74,7 +74,7 @@ func (p *planner) cancel(by delayer.Delayer, id string) {
 // slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one
 // starts only after the messages were due.
 func slotsControllersAreKilled(t *testing.T, w *workbench) {
-	d := w.slots(delayer.Off)
+	d := w.slots(publishes)
 	queue, marker := w.queue(), w.queue()
 	p, first := w.planner(d, queue), w.Consume(marker)
 	child := startController(t, w.opts)
@@ -91,7 +91,7 @@ func slotsControllersAreKilled(t *testing.T, w *workbench) {
 		t.Fatalf("%s was delivered by no one", m.MessageId)
 	case <-time.After(delay):
 	}
-	again := w.slots(delayer.On)
+	again := w.slots(controls)
 	p.schedule("last", time.Second)
 	t.Logf("late by %v", w.settle(got, p.messages))
 	select { // what was killed had not acknowledged it
@@ -136,7 +136,7 @@ func slotsTicketsOfOthers(t *testing.T, w *workbench) {
 	stranger := &workbench{there.Rig, there.opts}
 	stranger.opts.Prefix = rabbittest.Prefix(t)
 
-	here, theirs, another := w.slots(delayer.Off), there.slots(delayer.On), stranger.slots(delayer.Off)
+	here, theirs, another := w.slots(publishes), there.slots(controls), stranger.slots(publishes)
 	queue := there.queue()
 	p := there.planner(theirs, queue)
 	p.schedule("theirs", 2*theirs.Limits().CancelBefore)

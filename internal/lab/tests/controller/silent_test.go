@@ -20,7 +20,7 @@ import (
 func slotsSilentDestination(t *testing.T, w *workbench) {
 	const waiting, beside = 3000, 100
 	const due, lasts = 8 * time.Second, 10 * time.Second
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	stuck, other := rabbittest.Prefix(t), w.queue()
 	w.Declare(stuck, amqp091.Table{"x-queue-type": "quorum"})
 	a, punctual := newMessages(), newMessages()
@@ -49,7 +49,7 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 // slotsSilentSlot: a slot without a majority answers neither who writes to it nor its consumer. What
 // would go there goes elsewhere, and nothing else waits for it, nor does the end of the process.
 func slotsSilentSlot(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue, a := w.queue(), newMessages()
 	got := w.Consume(queue)
 	w.publish(d, queue, a, "before", time.Millisecond)

@@ -44,7 +44,7 @@ func (w *workbench) log() string { return w.opts.Prefix + ".controller.log" }
 func slots(t *testing.T) (w *workbench, cfg backend.Config) {
 	w = newWorkbench(t, delayer.Quorum)
 	cfg = backend.Config{Options: w.opts, Backend: controller.Name, Controller: controller.Config{Wheel: controller.Slots}}
-	cfg.Management, cfg.Declare = rabbittest.Broker(t).Management(), delayer.Off
+	cfg.Management, cfg.Passive = rabbittest.Broker(t).Management(), true
 	all, err := backend.Topology(cfg)
 	require.NoError(t, err)
 	for _, r := range []ring{seconds, minutes, hours} {
@@ -121,9 +121,15 @@ func TestSlots(t *testing.T) {
 	wheels[0](lastSlotsTest)
 }
 
-func (w *workbench) slots(run delayer.Toggle) delayer.Delayer {
+// What slots opens.
+const (
+	controls  = false // with a controller beside it
+	publishes = true
+)
+
+func (w *workbench) slots(publishOnly bool) delayer.Delayer {
 	w.Helper()
-	return w.open(controller.Config{Wheel: controller.Slots, Run: run})
+	return w.open(controller.Config{Wheel: controller.Slots, PublishOnly: publishOnly})
 }
 
 // slotsDeclaredByOthers: a Delayer that declares nothing needs nothing else, and adds nothing.
@@ -142,7 +148,7 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 }
 
 func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
-	require.NoError(t, w.slots(delayer.On).Close())
+	require.NoError(t, w.slots(controls).Close())
 	_, err := controller.Open(t.Context(), controller.Config{Options: w.opts, Wheel: controller.Rounds})
 	require.ErrorIs(t, err, delayer.ErrConflict)
 }
@@ -150,7 +156,7 @@ func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
 // slotsDeliveredJustBeforeClose: what was delivered, in order, is acknowledged when Close returns, in
 // the log and in slots. What is not due waits for the next controller, with its user-id.
 func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue, a, later := w.queue(), newMessages(), newMessages()
 	got := w.Consume(queue)
 	batch := make([]delayer.Message, 500)
@@ -176,7 +182,7 @@ func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 		latest[m.Delay] = m.Arrived
 	}
 
-	d = w.slots(delayer.On)
+	d = w.slots(controls)
 	m := rabbittest.Next(t, got) // all that is left would come before it
 	require.Equal(t, []string{"later", at.Username}, []string{m.MessageId, m.UserId})
 	later.Arrive(m.MessageId, later.Now())
@@ -189,7 +195,7 @@ func slotsDeliveredJustBeforeClose(t *testing.T, w *workbench) {
 func slotsAreDeletedOrPurged(t *testing.T, w *workbench) {
 	var said rabbittest.Logbook
 	w.opts.Logger = said.Logger()
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue := w.queue()
 	got := w.Consume(queue)
 	arrives := func(messages int) {
@@ -244,7 +250,7 @@ func slotsAreFull(t *testing.T, w *workbench) {
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
 	}
-	d := w.slots(delayer.Off)
+	d := w.slots(publishes)
 	queue, a := w.queue(), newMessages()
 	got := w.Consume(queue)
 	clearPolicy := w.policy(b, "log$", `{"max-length":1}`)
@@ -262,7 +268,7 @@ func slotsAreFull(t *testing.T, w *workbench) {
 	require.NoError(t, clearPolicy())
 	require.Eventually(t, func() bool { return publish("not full") == nil }, patience, 100*time.Millisecond)
 	clearPolicy = w.policy(b, `slot\.4s`, `{"max-length":1}`)
-	c := w.slots(delayer.On)
+	c := w.slots(controls)
 	for i := range 4 {
 		w.publish(c, queue, a, fmt.Sprint("to a slot ", i), time.Duration(i)*seconds.width)
 	}
@@ -278,7 +284,7 @@ func slotsExpireUnderAPolicy(t *testing.T, w *workbench) {
 	if !b.Owned() {
 		rabbittest.Skipf(t, "needs rabbitmqctl to set a policy")
 	}
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	clearPolicy := w.policy(b, `slot\.4s`, `{"message-ttl":500}`)
 	queue := w.queue()
 	p := w.planner(d, queue)

@@ -85,7 +85,7 @@ func TestController_Alarm(t *testing.T) {
 
 // slotsWaitDuringAnAlarm: what was due meanwhile comes after it, and nothing that was cancelled.
 func slotsWaitDuringAnAlarm(t *testing.T, w *workbench, watermark func(string)) {
-	d := w.slots(delayer.On)
+	d := w.slots(controls)
 	queue, got := w.bound(d)
 	p := w.planner(d, queue)
 	const delay = 8 * time.Second
@@ -106,7 +106,7 @@ func slotsWaitDuringAnAlarm(t *testing.T, w *workbench, watermark func(string)) 
 // roundsCloseDuringAnAlarm, which lasts longer than Close may take, while messages from this process
 // and from another are in the controller.
 func roundsCloseDuringAnAlarm(t *testing.T, w *workbench, watermark func(string)) {
-	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 3 * time.Second, Run: delayer.On})
+	d := w.open(controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 3 * time.Second})
 	queue, _ := w.bound(d)
 	for i := range 20 {
 		w.publish(d, queue, newMessages(), fmt.Sprint(i), 13*time.Second)

@@ -20,7 +20,7 @@ import (
 //	go test ./internal/lab/tests/controller -run '^$' -bench Waiting -benchtime 10000000x -timeout 1h
 func BenchmarkWaiting(b *testing.B) {
 	opts := options(b, delayer.Quorum)
-	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{Run: delayer.Off}})
+	d := rabbittest.Open(b, backend.Config{Options: opts, Backend: controller.Name, Controller: controller.Config{PublishOnly: true}})
 	conn, err := amqp091.Dial(opts.URL)
 	require.NoError(b, err)
 	ch, err := conn.Channel()

@@ -87,7 +87,7 @@ func TestImage(t *testing.T) {
 
 	d := rabbittest.Open(t, backend.Config{
 		Options: delayer.Options{URL: url, Prefix: prefix, Logger: slog.New(slog.DiscardHandler)},
-		Backend: "controller", Controller: controller.Config{Run: delayer.Off},
+		Backend: "controller", Controller: controller.Config{PublishOnly: true},
 	})
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
 	queue := r.Queue("in", nil)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
@@ -46,7 +48,7 @@ func (s *strategy) Growth() message.Growth { return message.Growth{Hops: 1, Name
 
 func (s *strategy) Plan() topology.Plan {
 	return topology.Plan{
-		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: topology.Fanout}},
+		Exchanges: []topology.Exchange{{Name: s.enter(), Kind: amqp091.ExchangeFanout}},
 		Queues:    []topology.Queue{objects.WaitingQueue(s.enter(), s.settings.QueueType, second, s.settings.Stage().Exchange())},
 		Bindings:  []topology.Binding{{Source: s.enter(), Target: s.enter()}},
 	}
