@@ -24,7 +24,6 @@ const Auto = "auto"
 func automatic() row {
 	return row{
 		name: Auto,
-		own:  func(*Config) *delayer.Options { return new(delayer.Options) },
 		open: openAuto,
 		topology: func(c Config) (p topology.Plan, err error) {
 			for _, name := range autos {
@@ -93,7 +92,7 @@ func Choose(ctx context.Context, c Config) (Config, error) {
 	defer conn.Close()
 	of := c
 	of.Backend = native.Name
-	if _, err := Limits(of); err == nil && conn.Control().Conn().From(native.Since()) { // classic queues are not for it
+	if _, err := Limits(of); err == nil && conn.HidesMessages() { // classic queues are not for it
 		return of, nil
 	}
 	return c, nil

@@ -18,7 +18,6 @@ import (
 	"github.com/delayer-go/delayer/backend/controller"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
 	"github.com/delayer-go/delayer/backend/native"
-	"github.com/delayer-go/delayer/backend/plugin"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
 )
@@ -36,8 +35,6 @@ type Config struct {
 	BinaryLadder binaryladder.Config `yaml:"binaryladder"`
 	// FixedTiers is used where Backend is fixedtiers.
 	FixedTiers fixedtiers.Config `yaml:"fixedtiers"`
-	// Plugin is used where Backend is plugin.
-	Plugin plugin.Config `yaml:"plugin"`
 	// Controller is used where Backend is controller.
 	Controller controller.Config `yaml:"controller"`
 	// Native is used where Backend is native.
@@ -49,7 +46,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Options: delayer.DefaultOptions(), Backend: binaryladder.Name,
-		BinaryLadder: binaryladder.Default(), FixedTiers: fixedtiers.Default(), Plugin: plugin.Default(),
+		BinaryLadder: binaryladder.Default(), FixedTiers: fixedtiers.Default(),
 		Controller: controller.Default(), Native: native.Default(),
 	}
 }

@@ -45,7 +45,7 @@ func TestNoManagementIsTheDefault(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, passive, connections, backend, binaryladder, fixedtiers, plugin, controller, native)",
+		"backnd: binaryladder":             "open backnd: invalid configuration: line 1: unknown key (known: url, management, tls, prefix, queue_type, passive, connections, backend, binaryladder, fixedtiers, controller, native)",
 		"binaryladder: {level: 3}":         "open binaryladder.level: invalid configuration: line 1: unknown key (known: tick, routing, steps)",
 		"binaryladder: {steps: []}":        `open binaryladder.steps: invalid configuration: zero or nothing is not a value for it`,
 		"binaryladder: {steps: {a: b}}":    "cannot read map into string",
@@ -160,8 +160,6 @@ func TestOpenRefusesBeforeItConnects(t *testing.T) {
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "magic"}}, "neither source nor topic"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Routing: "topic", Steps: "calendar"}}, "needs routing: source"},
 		{Config{Options: delayer.Options{URL: nowhere}, BinaryLadder: binaryladder.Config{Tick: 11 * 8760 * time.Hour}}, "ten years"},
-		{Config{Options: delayer.Options{URL: nowhere}, FixedTiers: fixedtiers.Config{Options: delayer.Options{Prefix: "p"}}},
-			"set in the section of fixedtiers (set Config.Options: all backends have them in common)"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "fixedtiers", FixedTiers: fixedtiers.Config{Tiers: []time.Duration{1}}}, "open fixedtiers.tiers: invalid configuration: 1ns is not"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Wheel: controller.Rounds, Levels: 29}}, "open controller.levels"},
 		{Config{Options: delayer.Options{URL: nowhere}, Backend: "controller", Controller: controller.Config{Levels: 9}},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -61,17 +60,19 @@ func Topology(cfg Config) (topology.Plan, error) {
 // it: the commands, the conformance suite, fault campaigns, benchmarks and tables.
 var table = []row{
 	of(binaryladder.Name, binaryladder.Open, binaryladder.Topology, binaryladder.Limits,
-		func(c *Config) (*binaryladder.Config, *delayer.Options) {
-			return &c.BinaryLadder, &c.BinaryLadder.Options
-		}),
+		func(c Config) binaryladder.Config { return c.BinaryLadder }),
 	of(fixedtiers.Name, fixedtiers.Open, fixedtiers.Topology, fixedtiers.Limits,
-		func(c *Config) (*fixedtiers.Config, *delayer.Options) { return &c.FixedTiers, &c.FixedTiers.Options }),
-	of(plugin.Name, plugin.Open, plugin.Topology, plugin.Limits,
-		func(c *Config) (*plugin.Config, *delayer.Options) { return &c.Plugin, &c.Plugin.Options }),
+		func(c Config) fixedtiers.Config { return c.FixedTiers }),
+	{
+		plugin.Name, // which has no section
+		func(ctx context.Context, c Config) (delayer.Delayer, error) { return plugin.Open(ctx, c.Options) },
+		func(c Config) (topology.Plan, error) { return plugin.Topology(c.Options) },
+		func(c Config) (delayer.Limits, error) { return plugin.Limits(c.Options) },
+	},
 	of(controller.Name, controller.Open, controller.Topology, controller.Limits,
-		func(c *Config) (*controller.Config, *delayer.Options) { return &c.Controller, &c.Controller.Options }),
+		func(c Config) controller.Config { return c.Controller }),
 	of(native.Name, native.Open, native.Topology, native.Limits,
-		func(c *Config) (*native.Config, *delayer.Options) { return &c.Native, &c.Native.Options }),
+		func(c Config) native.Config { return c.Native }),
 }
 
 // A row is a backend as this package knows it.
@@ -80,32 +81,21 @@ type row struct {
 	open     func(context.Context, Config) (delayer.Delayer, error)
 	topology func(Config) (topology.Plan, error)
 	limits   func(Config) (delayer.Limits, error)
-	own      func(*Config) *delayer.Options // in the backend's section, where nobody may set them
 }
 
-// of makes a row from a package's functions. section returns its part of a Config, and the Options
-// in there.
+// of makes a row from a package's functions. section returns its part of a Config.
 func of[C any](
 	name string,
-	open func(context.Context, C) (delayer.Delayer, error),
-	plan func(C) (topology.Plan, error),
-	limits func(C) (delayer.Limits, error),
-	section func(*Config) (*C, *delayer.Options),
+	open func(context.Context, delayer.Options, C) (delayer.Delayer, error),
+	plan func(delayer.Options, C) (topology.Plan, error),
+	limits func(delayer.Options, C) (delayer.Limits, error),
+	section func(Config) C,
 ) row {
-	whole := func(c Config) C {
-		s, own := section(&c)
-		*own = c.Options
-		return *s
-	}
 	return row{
 		name:     name,
-		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, whole(c)) },
-		topology: func(c Config) (topology.Plan, error) { return plan(whole(c)) },
-		limits:   func(c Config) (delayer.Limits, error) { return limits(whole(c)) },
-		own: func(c *Config) *delayer.Options {
-			_, own := section(c)
-			return own
-		},
+		open:     func(ctx context.Context, c Config) (delayer.Delayer, error) { return open(ctx, c.Options, section(c)) },
+		topology: func(c Config) (topology.Plan, error) { return plan(c.Options, section(c)) },
+		limits:   func(c Config) (delayer.Limits, error) { return limits(c.Options, section(c)) },
 	}
 }
 
@@ -120,11 +110,6 @@ func Names() []string {
 }
 
 func (c Config) row() (row, error) {
-	for _, r := range table {
-		if !reflect.ValueOf(*r.own(&c)).IsZero() {
-			return row{}, engine.ConfigError("options", fmt.Errorf("set in the section of %s", r.name), "set Config.Options: all backends have them in common")
-		}
-	}
 	name := cmp.Or(c.Backend, Default().Backend)
 	if name == Auto {
 		return automatic(), nil

@@ -1,7 +1,7 @@
 // Package binaryladder delays messages with nothing but TTL queues and dead-lettering: one waiting
 // queue for each step of a ladder.
 //
-//	d, err := binaryladder.Open(ctx, binaryladder.Config{Options: delayer.Options{URL: url}})
+//	d, err := binaryladder.Open(ctx, delayer.Options{URL: url}, binaryladder.Config{})
 //
 // # How a message waits
 //
@@ -86,10 +86,6 @@ const (
 
 // Config is the shape of a ladder. A zero field means its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top
-	// level: there this field must be zero.
-	Options delayer.Options `yaml:"-"`
-
 	// Tick is the resolution, a whole number of milliseconds. Default: 1s.
 	Tick time.Duration `yaml:"tick"`
 	// Routing is source (the default) or topic.
@@ -120,8 +116,8 @@ func (c Config) withDefaults() Config {
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
 // ErrConflict means that objects of this prefix exist with another configuration, or that a policy
 // would harm them. After an error nothing is left open.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(cfg)
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -131,8 +127,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 // Topology returns what Open declares; with passive: true also the links that are otherwise
 // declared when they are first used; with routing topic also the ladder for plain keys. It asks no
 // broker. Errors are ErrConfig.
-func Topology(cfg Config) (topology.Plan, error) {
-	b, s, err := newBlueprint(cfg)
+func Topology(opts delayer.Options, cfg Config) (topology.Plan, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -145,8 +141,8 @@ func Topology(cfg Config) (topology.Plan, error) {
 
 // Limits returns what a ladder of this configuration can do. It asks no broker, so MaxPriority may
 // be lower once it is open: with quorum queues of RabbitMQ 4.0 to 4.2. Errors are ErrConfig.
-func Limits(cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(cfg)
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
@@ -173,8 +169,8 @@ func Hops(cfg Config, delays ...time.Duration) ([][]time.Duration, error) {
 }
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
-	s, err := engine.Resolve(cfg.Options, Name)
+func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
 	if err != nil {
 		return blueprint{}, s, err
 	}

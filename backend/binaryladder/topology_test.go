@@ -95,7 +95,7 @@ func TestPlainTopology(t *testing.T) {
 	require.Len(t, b.plain().Exchanges, 3)
 
 	for routing, plain := range map[Routing]bool{Source: false, Topic: true} {
-		p, err := Topology(Config{Options: delayer.Options{URL: "amqp://localhost"}, Routing: routing, Steps: "1s,2s"})
+		p, err := Topology(delayer.Options{URL: "amqp://localhost"}, Config{Routing: routing, Steps: "1s,2s"})
 		require.NoError(t, err)
 		require.Equal(t, plain, slices.ContainsFunc(p.Queues, func(q topology.Queue) bool { return q.Name == "delayer.ladder.Q1" }))
 	}

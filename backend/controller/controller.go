@@ -125,10 +125,6 @@ const (
 
 // Config is the shape of the queues. A field that is zero takes its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top
-	// level: there this field must be zero.
-	Options delayer.Options `yaml:"-"`
-
 	// Wheel says where messages wait: "slots" or "rounds". Default: "slots", which are quorum
 	// queues; with classic queues, levels or a tick, say "rounds".
 	Wheel Wheel `yaml:"wheel"`
@@ -166,8 +162,8 @@ func (c Config) withDefaults() Config {
 //
 // Close returns the messages that the controller holds to the broker. Another controller, or this
 // one later, delivers them.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	w, s, err := newShape(cfg)
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	w, s, err := newShape(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -177,8 +173,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 // Serve runs a controller and nothing else, until ctx ends. It then stops taking messages, waits
 // for those that are being published, hands the others back to the broker and returns nil. Errors
 // are those of Open.
-func Serve(ctx context.Context, cfg Config) error {
-	w, s, err := newShape(cfg)
+func Serve(ctx context.Context, opts delayer.Options, cfg Config) error {
+	w, s, err := newShape(opts, cfg)
 	if err != nil {
 		return err
 	}
@@ -192,8 +188,8 @@ func Serve(ctx context.Context, cfg Config) error {
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
-func Topology(cfg Config) (topology.Plan, error) {
-	w, s, err := newShape(cfg)
+func Topology(opts delayer.Options, cfg Config) (topology.Plan, error) {
+	w, s, err := newShape(opts, cfg)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -202,8 +198,8 @@ func Topology(cfg Config) (topology.Plan, error) {
 
 // Limits returns what controllers of this configuration can do. It asks no broker. Errors are
 // ErrConfig.
-func Limits(cfg Config) (delayer.Limits, error) {
-	w, _, err := newShape(cfg)
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	w, _, err := newShape(opts, cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
@@ -224,8 +220,8 @@ type shape interface {
 const leastMemory = 1 << 20
 
 // newShape checks a configuration. The broker accepts every topology that passes.
-func newShape(cfg Config) (shape, engine.Settings, error) {
-	s, err := engine.Resolve(cfg.Options, Name)
+func newShape(opts delayer.Options, cfg Config) (shape, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
 	if err != nil {
 		return nil, s, err
 	}

@@ -15,7 +15,7 @@ import (
 func ExampleServe() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	err := controller.Serve(ctx, controller.Config{Options: delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}})
+	err := controller.Serve(ctx, delayer.Options{URL: "amqp://guest:guest@localhost:5672/"}, controller.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

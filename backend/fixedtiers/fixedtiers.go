@@ -2,7 +2,7 @@
 // delay.1m.queue, five minutes in delay.5m.queue, and so on. It is the simplest strategy, and the
 // cheapest for the broker: one hop, whatever the delay.
 //
-//	d, err := fixedtiers.Open(ctx, fixedtiers.Config{Options: delayer.Options{URL: url}})
+//	d, err := fixedtiers.Open(ctx, delayer.Options{URL: url}, fixedtiers.Config{})
 //
 // # How a message waits
 //
@@ -78,10 +78,6 @@ const (
 
 // Config is the shape of the tiers. A zero field means its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top
-	// level: there this field must be zero.
-	Options delayer.Options `yaml:"-"`
-
 	// Tiers are the delays: at most 100, in any order, each a whole number of milliseconds up to
 	// ten years. Default: 1m, 5m, 15m.
 	Tiers []time.Duration `yaml:"tiers"`
@@ -123,8 +119,8 @@ func (c Config) withDefaults(prefix string) Config {
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
 // ErrConflict means that objects of these names exist with another configuration, or that a policy
 // would harm them. After an error nothing is left open.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	b, s, err := newBlueprint(cfg)
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +129,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 
 // Topology returns what Open declares, and the queues for routing without a Delayer. It asks no
 // broker. Errors are ErrConfig.
-func Topology(cfg Config) (topology.Plan, error) {
-	b, s, err := newBlueprint(cfg)
+func Topology(opts delayer.Options, cfg Config) (topology.Plan, error) {
+	b, s, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -143,8 +139,8 @@ func Topology(cfg Config) (topology.Plan, error) {
 
 // Limits returns what tiers of this configuration can do. It asks no broker, so MaxPriority may be
 // lower once they are open: with quorum queues of RabbitMQ 4.0 to 4.2. Errors are ErrConfig.
-func Limits(cfg Config) (delayer.Limits, error) {
-	b, _, err := newBlueprint(cfg)
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	b, _, err := newBlueprint(opts, cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
@@ -154,8 +150,8 @@ func Limits(cfg Config) (delayer.Limits, error) {
 const maxTiers = 100
 
 // newBlueprint checks a configuration. The broker accepts every topology that passes.
-func newBlueprint(cfg Config) (blueprint, engine.Settings, error) {
-	s, err := engine.Resolve(cfg.Options, Name)
+func newBlueprint(opts delayer.Options, cfg Config) (blueprint, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
 	if err != nil {
 		return blueprint{}, s, err
 	}

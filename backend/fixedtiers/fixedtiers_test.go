@@ -12,9 +12,8 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-func of(kind delayer.QueueType, cfg Config) Config {
-	cfg.Options = delayer.Options{Prefix: "p", QueueType: kind}
-	return cfg
+func of(kind delayer.QueueType) delayer.Options {
+	return delayer.Options{Prefix: "p", QueueType: kind}
 }
 
 // seed is the configuration of the second seed.
@@ -46,21 +45,21 @@ func TestConfigurationsThatCannotBe(t *testing.T) {
 	} {
 		cfg := seed()
 		c.change(&cfg)
-		_, err := Topology(of(delayer.Quorum, cfg))
+		_, err := Topology(of(delayer.Quorum), cfg)
 		require.ErrorIs(t, err, delayer.ErrConfig)
 		require.ErrorContains(t, err, "open fixedtiers."+c.object+": ")
 		require.ErrorContains(t, err, c.want)
 	}
 	cfg := seed()
 	cfg.Tiers = many[:100]
-	d, err := Limits(of(delayer.Quorum, cfg))
+	d, err := Limits(of(delayer.Quorum), cfg)
 	require.NoError(t, err)
 	require.Len(t, d.Tiers, 100)
 }
 
 func TestLimits(t *testing.T) {
 	cfg := seed()
-	d, err := Limits(of(delayer.Classic, cfg))
+	d, err := Limits(of(delayer.Classic), cfg)
 	require.NoError(t, err)
 	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, d.Tiers, "in order")
 	require.Equal(t, 15*time.Minute, d.Max)
@@ -68,7 +67,7 @@ func TestLimits(t *testing.T) {
 	require.False(t, d.Replicated)
 	require.Equal(t, 15*time.Minute, cfg.Tiers[0], "what was given is left as it was")
 	cfg.Rounding = Exact
-	d, err = Limits(of(delayer.Quorum, cfg))
+	d, err = Limits(of(delayer.Quorum), cfg)
 	require.NoError(t, err)
 	require.True(t, d.ExactTiers)
 	require.True(t, d.SurvivesCrash)
@@ -93,7 +92,7 @@ func small(t *testing.T, kind delayer.QueueType, change func(*Config)) blueprint
 	if change != nil {
 		change(&cfg)
 	}
-	b, _, err := newBlueprint(of(kind, cfg))
+	b, _, err := newBlueprint(of(kind), cfg)
 	require.NoError(t, err)
 	return b
 }

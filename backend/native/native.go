@@ -1,7 +1,7 @@
 // Package native delays messages in quorum queues of RabbitMQ 4.4, which hide a message until its
 // time. It is experimental: RabbitMQ 4.4 is not released, and its source may still change.
 //
-//	d, err := native.Open(ctx, native.Config{Options: delayer.Options{URL: url}})
+//	d, err := native.Open(ctx, delayer.Options{URL: url}, native.Config{})
 //
 // # How a message waits
 //
@@ -65,12 +65,9 @@ import (
 // Name is the name of this backend in a configuration.
 const Name = "native"
 
-// Config is how many queues there are. A zero field means its default.
+// Config is how many queues there are. A zero field means its default. The QueueType of the Options
+// must be quorum, its default.
 type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top
-	// level: there this field must be zero. QueueType must be quorum, the default.
-	Options delayer.Options `yaml:"-"`
-
 	// Queues is how many waiting queues there are, 1 to 16. All Delayers of a prefix must agree. One
 	// dead-letters four or five thousand messages a second. Default: 4.
 	Queues int `yaml:"queues"`
@@ -87,8 +84,8 @@ const mostQueues = 16
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker.
 // ErrNotFound means that it is too old. ErrConflict means that objects of these names exist with
 // another configuration, or that a policy would harm them. After an error nothing is left open.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	s, settings, err := newStrategy(cfg)
+func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delayer, error) {
+	s, settings, err := newStrategy(opts, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.Control().Conn().From(Since()) { // then nothing is to be declared
+	if !c.HidesMessages() { // then nothing is to be declared
 		version := c.Version
 		c.Close()
 		return nil, lacking(fmt.Errorf("RabbitMQ %s does not hide messages until their time", version))
@@ -115,9 +112,6 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	return e, nil
 }
 
-// Since returns the series of RabbitMQ from which on Open tries it.
-func Since() (major, minor int) { return 4, 4 }
-
 func lacking(cause error) error {
 	return &delayer.Error{
 		Op: "open", Backend: Name, Kind: delayer.ErrNotFound, Cause: cause,
@@ -126,8 +120,8 @@ func lacking(cause error) error {
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
-func Topology(cfg Config) (topology.Plan, error) {
-	s, settings, err := newStrategy(cfg)
+func Topology(opts delayer.Options, cfg Config) (topology.Plan, error) {
+	s, settings, err := newStrategy(opts, cfg)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -135,16 +129,16 @@ func Topology(cfg Config) (topology.Plan, error) {
 }
 
 // Limits returns what native queues can do. It asks no broker. Errors are ErrConfig.
-func Limits(cfg Config) (delayer.Limits, error) {
-	s, _, err := newStrategy(cfg)
+func Limits(opts delayer.Options, cfg Config) (delayer.Limits, error) {
+	s, _, err := newStrategy(opts, cfg)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
 	return s.Limits(), nil
 }
 
-func newStrategy(cfg Config) (*strategy, engine.Settings, error) {
-	s, err := engine.Resolve(cfg.Options, Name)
+func newStrategy(opts delayer.Options, cfg Config) (*strategy, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
 	if err != nil {
 		return nil, s, err
 	}

@@ -20,21 +20,22 @@ import (
 
 func TestConfig(t *testing.T) {
 	for _, c := range []struct {
+		opts delayer.Options
 		cfg  Config
 		want string
 	}{
-		{Config{Queues: -1}, "open native.queues: invalid configuration: -1 is not between 1 and 16"},
-		{Config{Queues: 17}, "17 is not between"},
-		{Config{Options: delayer.Options{QueueType: delayer.Classic}}, "open queue_type: invalid configuration: classic queues do not hide messages"},
+		{delayer.Options{}, Config{Queues: -1}, "open native.queues: invalid configuration: -1 is not between 1 and 16"},
+		{delayer.Options{}, Config{Queues: 17}, "17 is not between"},
+		{delayer.Options{QueueType: delayer.Classic}, Config{}, "open queue_type: invalid configuration: classic queues do not hide messages"},
 	} {
-		_, err := Limits(c.cfg)
+		_, err := Limits(c.opts, c.cfg)
 		require.ErrorIs(t, err, delayer.ErrConfig)
 		require.ErrorContains(t, err, c.want)
 	}
 }
 
 func TestTopology(t *testing.T) {
-	p, err := Topology(Config{Options: delayer.Options{Prefix: "p"}, Queues: 1})
+	p, err := Topology(delayer.Options{Prefix: "p"}, Config{Queues: 1})
 	require.NoError(t, err)
 	require.Contains(t, p.Queues, topology.Queue{Name: "p.native.wait.0", Role: role.Hidden, Args: amqp091.Table{
 		"x-queue-type": "quorum", "x-message-ttl": int64(0), "x-dead-letter-exchange": "p.delivery", "x-dead-letter-strategy": "at-least-once",
@@ -44,7 +45,7 @@ func TestTopology(t *testing.T) {
 	for _, b := range p.Bindings {
 		require.NotEqual(t, "p.native.enter", b.Source, "a gate alone leads to a queue")
 	}
-	l, err := Limits(Config{})
+	l, err := Limits(delayer.Options{}, Config{})
 	require.NoError(t, err)
 	require.Equal(t, 10*365*24*time.Hour, l.Max)
 	require.Equal(t, time.Millisecond, l.Resolution)

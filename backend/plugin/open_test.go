@@ -13,13 +13,13 @@ import (
 
 func TestTopology(t *testing.T) {
 	var b strings.Builder
-	d, err := plugin.Topology(plugin.Config{Options: delayer.Options{Prefix: "delayer"}})
+	d, err := plugin.Topology(delayer.Options{Prefix: "delayer"})
 	require.NoError(t, err)
 	require.NoError(t, d.WriteText(&b))
 	assert.Contains(t, b.String(), "exchange  delayer.plugin.wait  x-delayed-message  x-delayed-type=fanout\n")
 	assert.Contains(t, b.String(), "binding   delayer.plugin.wait -> exchange delayer.delivery")
 	assert.NotContains(t, b.String(), "delayer.discard")
-	limits, err := plugin.Limits(plugin.Config{})
+	limits, err := plugin.Limits(delayer.Options{})
 	require.NoError(t, err)
 	assert.True(t, limits.KeepsUnroutable)
 }

@@ -1,7 +1,7 @@
 // Package plugin delays messages in an exchange of type x-delayed-message, which the plugin
 // rabbitmq_delayed_message_exchange adds to the broker.
 //
-//	d, err := plugin.Open(ctx, plugin.Config{Options: delayer.Options{URL: url}})
+//	d, err := plugin.Open(ctx, delayer.Options{URL: url})
 //
 // # How a message waits
 //
@@ -67,24 +67,14 @@ import (
 // Name is the name of this backend in a configuration.
 const Name = "plugin"
 
-// Config has nothing to choose.
-type Config struct {
-	// Options are common to all backends. A backend.Config, and so a file, has them at its top
-	// level: there this field must be zero.
-	Options delayer.Options `yaml:"-"`
-}
-
-// Default returns the defaults of a Config.
-func Default() Config { return Config{} }
-
 // Open connects, checks that the plugin is there, and declares what is needed. ctx bounds the
 // opening only.
 //
 // ErrConfig names the field that is wrong. ErrUnavailable and ErrAccess concern the broker. A
 // missing plugin is ErrNotFound. ErrConflict means that an exchange is not what it should be, or
 // that a policy would harm it. After an error nothing is left open.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	s, settings, err := cfg.strategy()
+func Open(ctx context.Context, opts delayer.Options) (delayer.Delayer, error) {
+	s, settings, err := newStrategy(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +91,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 }
 
 // Topology returns what Open declares. It asks no broker. Errors are ErrConfig.
-func Topology(cfg Config) (topology.Plan, error) {
-	s, settings, err := cfg.strategy()
+func Topology(opts delayer.Options) (topology.Plan, error) {
+	s, settings, err := newStrategy(opts)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -110,18 +100,18 @@ func Topology(cfg Config) (topology.Plan, error) {
 }
 
 // Limits returns what the plugin can do. It asks no broker. Errors are ErrConfig.
-func Limits(cfg Config) (delayer.Limits, error) {
-	s, _, err := cfg.strategy()
+func Limits(opts delayer.Options) (delayer.Limits, error) {
+	s, _, err := newStrategy(opts)
 	if err != nil {
 		return delayer.Limits{}, err
 	}
 	return s.Limits(), nil
 }
 
-// strategy returns also the settings of a delivery stage behind an exchange: it needs nothing that
+// newStrategy returns also the settings of a delivery stage behind an exchange: it needs nothing that
 // quorum queues need, and there is no queue where one message could block another.
-func (c Config) strategy() (*strategy, engine.Settings, error) {
-	s, err := engine.Resolve(c.Options, Name)
+func newStrategy(opts delayer.Options) (*strategy, engine.Settings, error) {
+	s, err := engine.Resolve(opts, Name)
 	s.QueueType = delayer.Classic
 	return &strategy{wait: s.Prefix + ".plugin.wait", stage: s.Stage()}, s, err
 }

@@ -45,7 +45,7 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &sent))
 	require.Equal(t, 1, sent.Bytes)
 
-	counts, err := controller.Open(t.Context(), controller.Config{Options: delayer.Options{URL: url, Prefix: prefix}})
+	counts, err := controller.Open(t.Context(), delayer.Options{URL: url, Prefix: prefix}, controller.Config{})
 	require.NoError(t, err)
 	var found statuscmd.Report // slots tell when messages are due
 	require.Eventually(t, func() bool {

@@ -87,8 +87,7 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	running.Configure(&cfg)
 	if serves.nothing() {
 		running.Log.Info("a controller starts")
-		cfg.Controller.Options = cfg.Options
-		if err := controller.Serve(ctx, cfg.Controller); err != nil {
+		if err := controller.Serve(ctx, cfg.Options, cfg.Controller); err != nil {
 			return err
 		}
 		running.Log.Info("the controller has stopped; the messages that it held are back in the broker")

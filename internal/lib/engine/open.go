@@ -42,6 +42,9 @@ func (c *Connected) keeping(p topology.Plan) keeper.Config {
 	}
 }
 
+// HidesMessages reports whether the broker's version has queues that hide messages until their time.
+func (c *Connected) HidesMessages() bool { return c.control.Conn().From(4, 4) }
+
 // MaxPriority is the highest message priority that waiting queues of this broker can take.
 func (c *Connected) MaxPriority() uint8 { return maxPriority(c.Version, c.settings.QueueType) }
 

@@ -168,8 +168,7 @@ func TestPermissions_Documented(t *testing.T) {
 			controlled.URL = documented(t, b, "control", cfg.Prefix, queue)
 			ctx, stop := context.WithCancel(context.Background())
 			served := make(chan error, 1)
-			controlled.Controller.Options = controlled.Options
-			go func() { served <- controller.Serve(ctx, controlled.Controller) }()
+			go func() { served <- controller.Serve(ctx, controlled.Options, controlled.Controller) }()
 			arrives(t, publisher, queue, in)
 			stop()
 			require.NoError(t, <-served)

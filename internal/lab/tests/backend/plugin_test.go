@@ -45,7 +45,7 @@ func TestOpen_NoPlugin(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Own(t, rabbit.Options{}) // which enables no plugin
 	ctx := within(t)
-	p, err := plugin.Open(ctx, plugin.Config{Options: pluginOptions(t, b)})
+	p, err := plugin.Open(ctx, pluginOptions(t, b))
 	require.Nil(t, p)
 	require.ErrorIs(t, err, delayer.ErrNotFound)
 	assert.ErrorContains(t, err, "RabbitMQ "+b.Version()+" has no exchange type x-delayed-message")
@@ -63,7 +63,7 @@ func TestOpen_NoPlugin(t *testing.T) {
 
 func openPlugin(t *testing.T, opts delayer.Options) delayer.Delayer {
 	t.Helper()
-	p, err := plugin.Open(within(t), plugin.Config{Options: opts})
+	p, err := plugin.Open(within(t), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p

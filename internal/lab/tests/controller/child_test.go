@@ -53,5 +53,5 @@ func controllerChild(opts delayer.Options) error {
 			fmt.Println(m.HeapAlloc)
 		}
 	}()
-	return controller.Serve(context.Background(), controller.Config{Options: opts})
+	return controller.Serve(context.Background(), opts, controller.Config{})
 }

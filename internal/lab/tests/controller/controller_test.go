@@ -46,8 +46,7 @@ func (w *workbench) open(cfg controller.Config) delayer.Delayer {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	cfg.Options = w.opts
-	d, err := controller.Open(ctx, cfg)
+	d, err := controller.Open(ctx, w.opts, cfg)
 	require.NoError(w, err)
 	w.Cleanup(func() { _ = d.Close() }) // if the test fails: its controller would serve the next one
 	return d
@@ -55,7 +54,7 @@ func (w *workbench) open(cfg controller.Config) delayer.Delayer {
 
 // rounds is a wheel of rounds whose longest queue waits 40 ms.
 func (w *workbench) rounds() controller.Config {
-	return controller.Config{Options: w.opts, Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond}
+	return controller.Config{Wheel: controller.Rounds, Levels: 3, Tick: 10 * time.Millisecond}
 }
 
 func (w *workbench) start() delayer.Delayer {
@@ -186,7 +185,7 @@ func TestController_IntakeDeclaredAgain(t *testing.T) {
 		queue := w.queue()
 		got := w.Consume(queue)
 		intake := w.opts.Prefix + ".controller.intake"
-		described, err := controller.Topology(w.rounds())
+		described, err := controller.Topology(w.opts, w.rounds())
 		require.NoError(t, err)
 		queues := described.Queues
 		args := queues[slices.IndexFunc(queues, func(q topology.Queue) bool { return q.Name == intake })].Args
@@ -234,9 +233,7 @@ func standAlonePermissions(t *testing.T, w *workbench, cfg controller.Config) {
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	cfg.PublishOnly = true
-	alone := cfg
-	alone.Options = opts
-	go func() { served <- controller.Serve(ctx, alone) }()
+	go func() { served <- controller.Serve(ctx, opts, cfg) }()
 
 	d := w.open(cfg)
 	exchange, queue := rabbittest.Prefix(t), w.queue()

@@ -22,8 +22,8 @@ func BenchmarkIdle(b *testing.B) {
 	for _, controllers := range []int{0, 1, 5} {
 		b.Run(fmt.Sprintf("controllers=%d", controllers), func(b *testing.B) {
 			for range max(1, controllers) {
-				cfg := controller.Config{Options: delayer.Options{URL: node.URL()}, PublishOnly: controllers == 0}
-				d, err := controller.Open(b.Context(), cfg)
+				cfg := controller.Config{PublishOnly: controllers == 0}
+				d, err := controller.Open(b.Context(), delayer.Options{URL: node.URL()}, cfg)
 				require.NoError(b, err)
 				b.Cleanup(func() { require.NoError(b, d.Close()) })
 			}

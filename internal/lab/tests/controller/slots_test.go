@@ -149,7 +149,7 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 
 func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
 	require.NoError(t, w.slots(controls).Close())
-	_, err := controller.Open(t.Context(), controller.Config{Options: w.opts, Wheel: controller.Rounds})
+	_, err := controller.Open(t.Context(), w.opts, controller.Config{Wheel: controller.Rounds})
 	require.ErrorIs(t, err, delayer.ErrConflict)
 }
 

@@ -23,7 +23,7 @@ func TestBackend_AFolderAndAFewLines(t *testing.T) {
 	overlay.insert("backend/open.go",
 		imports, `"github.com/delayer-go/delayer/backend/fifth"`,
 		"var table = []row{", `of(fifth.Name, fifth.Open, fifth.Topology, fifth.Limits,
-			func(c *Config) (*fifth.Config, *delayer.Options) { return &c.Fifth, &c.Fifth.Options }),`)
+			func(c Config) fifth.Config { return c.Fifth }),`)
 	overlay.insert("backend/config.go",
 		imports, `"github.com/delayer-go/delayer/backend/fifth"`,
 		"Controller controller.Config `yaml:\"controller\"`", "Fifth fifth.Config `yaml:\"fifth\"`",

@@ -20,9 +20,7 @@ const Name = "fifth"
 const second = time.Second
 
 // Config has nothing to configure.
-type Config struct {
-	Options delayer.Options `yaml:"-"`
-}
+type Config struct{}
 
 // Default returns the defaults of a Config.
 func Default() Config { return Config{} }
@@ -32,8 +30,8 @@ type strategy struct {
 	limits   delayer.Limits
 }
 
-func newStrategy(cfg Config, maxPriority uint8) (*strategy, error) {
-	s, err := engine.Resolve(cfg.Options, Name)
+func newStrategy(opts delayer.Options, maxPriority uint8) (*strategy, error) {
+	s, err := engine.Resolve(opts, Name)
 	quorum := s.QueueType == delayer.Quorum
 	return &strategy{s, delayer.Limits{
 		Max: second, Resolution: time.Millisecond, Tiers: []time.Duration{second},
@@ -59,8 +57,8 @@ func (s *strategy) Enter(_ context.Context, m engine.Wait) (engine.Entry, error)
 }
 
 // Open connects, declares the queue and returns the Delayer.
-func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
-	s, err := newStrategy(cfg, engine.AnyPriority)
+func Open(ctx context.Context, opts delayer.Options, _ Config) (delayer.Delayer, error) {
+	s, err := newStrategy(opts, engine.AnyPriority)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +71,8 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 }
 
 // Topology returns what Open declares.
-func Topology(cfg Config) (topology.Plan, error) {
-	s, err := newStrategy(cfg, engine.AnyPriority)
+func Topology(opts delayer.Options, _ Config) (topology.Plan, error) {
+	s, err := newStrategy(opts, engine.AnyPriority)
 	if err != nil {
 		return topology.Plan{}, err
 	}
@@ -82,7 +80,7 @@ func Topology(cfg Config) (topology.Plan, error) {
 }
 
 // Limits returns what this backend can do.
-func Limits(cfg Config) (delayer.Limits, error) {
-	s, err := newStrategy(cfg, engine.AnyPriority)
+func Limits(opts delayer.Options, _ Config) (delayer.Limits, error) {
+	s, err := newStrategy(opts, engine.AnyPriority)
 	return s.limits, err
 }
