@@ -30,9 +30,8 @@ func (p Problem) String() string { return p.Object + ": " + p.Detail }
 // Verify asks the management API of the configuration for what [Open] declares. It returns a
 // Problem for each queue, exchange or binding that is missing or has other arguments, for each
 // binding of our objects that no Delayer has made, for each that leads around delayer serve, and for
-// each policy that would make messages
-// early, lose them or misroute them. Bindings that Delayers make when they first need them
-// may be missing, except with Passive.
+// each policy that would make messages early, lose them or misroute them. Bindings that Delayers make
+// when they first need them may be missing, except with Passive.
 //
 // The error is ErrConfig without an address in Management, and ErrUnavailable or ErrAccess where
 // the API does not answer.
@@ -106,11 +105,12 @@ func Apply(ctx context.Context, cfg Config) (created []string, err error) {
 // prefix lose the queues for misrouted and unroutable messages as well.
 //
 // If messages are in one of the queues, or if a Delayer or a controller consumes one, the error is
-// ErrConflict and nothing is deleted. What waits in queues of native the management API alone can
-// tell: without its address in Management the error is ErrConfig. It lags, so Remove then takes some
-// twenty seconds. With force the messages are deleted too. Close all Delayers of
-// the prefix first: those that are open declare the topology again. Other errors are those of
-// [Open].
+// ErrConflict and nothing is deleted. With force the messages are deleted too. Close all Delayers of
+// the prefix first: those that are open declare the topology again.
+//
+// Only the management API tells what waits in queues of native: without its address in Management
+// the error is ErrConfig. It lags, and Remove then takes about twenty seconds. Other errors are
+// those of [Open].
 func Remove(ctx context.Context, cfg Config, force bool) error {
 	return cfg.connected(ctx, func(c *engine.Connected, s engine.Settings, p topology.Plan) error {
 		ours := objects.Of(c.Control(), s.Backend)

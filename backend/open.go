@@ -19,8 +19,9 @@ import (
 
 // Open connects to the broker, declares what the backend needs there and returns it ready to
 // publish. ctx bounds the opening only. Every error is a *[delayer.Error]: ErrConfig names the key
-// that is wrong, ErrUnavailable and ErrAccess concern the broker, ErrConflict says that objects of
-// this prefix exist with another configuration. After an error nothing is left open.
+// that is wrong, ErrUnavailable and ErrAccess concern the broker, ErrNotFound says that it lacks the
+// plugin, or what native needs, and ErrConflict that objects of this prefix exist with another
+// configuration. After an error nothing is left open.
 func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 	r, err := cfg.row()
 	if err != nil {
@@ -30,14 +31,14 @@ func Open(ctx context.Context, cfg Config) (delayer.Delayer, error) {
 }
 
 // OpenURL is [Open] with the defaults, for the broker at an address such as
-// amqp://guest:guest@localhost:5672/. Everything else is in Config.
+// amqp://guest:guest@localhost:5672/. Everything else is in Config. Errors are those of Open.
 func OpenURL(ctx context.Context, url string) (delayer.Delayer, error) {
 	return Open(ctx, Config{Options: delayer.Options{URL: url}})
 }
 
-// Limits returns what a Delayer of this configuration can do; with [Auto] those of binaryladder. It asks
-// no broker: with a ladder
-// or tiers of quorum queues on RabbitMQ 4.0 to 4.2 MaxPriority is lower. Errors are ErrConfig.
+// Limits returns what a Delayer of this configuration can do; with [Auto] those of binaryladder. It
+// asks no broker: with a ladder or tiers of quorum queues on RabbitMQ 4.0 to 4.2 MaxPriority is
+// lower. Errors are ErrConfig.
 func Limits(cfg Config) (delayer.Limits, error) {
 	r, err := cfg.row()
 	if err != nil {

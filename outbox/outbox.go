@@ -158,5 +158,6 @@ type DB interface {
 }
 
 // Migrate creates the outbox's tables in the first schema of search_path, or upgrades them, in one
-// transaction. Programs may call it at every start, several at once.
+// transaction. Programs may call it at every start, several at once. Errors are the
+// database's.
 func Migrate(ctx context.Context, db DB) error { return tables.Apply(ctx, db) }

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteDefinitions writes the plan as a definitions file, which rabbitmqctl import_definitions and
-// the management plugin import. The vhost must exist.
+// the management plugin import. The vhost must exist. Errors are those of w.
 func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	type object map[string]any
 	exchanges, queues, bindings := []object{}, []object{}, []object{}
@@ -41,7 +41,7 @@ func (p Plan) WriteDefinitions(w io.Writer, vhost string) error {
 	return enc.Encode(object{"exchanges": exchanges, "queues": queues, "bindings": bindings})
 }
 
-// WriteText writes the plan for people, one object a line.
+// WriteText writes the plan for people, one object a line. Errors are those of w.
 func (p Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, x := range p.AllExchanges() {

@@ -100,7 +100,8 @@ func key(id string) []byte {
 	return append([]byte("sha256 "), sum[:]...)
 }
 
-// Do implements [once.Store]. f must neither commit nor roll back the transaction.
+// Do implements [once.Store]. f must neither commit nor roll back the transaction. Errors are those
+// of f, the database's, and ErrSchema.
 func (s *Store) Do(ctx context.Context, id string, f func(context.Context, pgx.Tx) error) error {
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, mark, s.cfg.Scope, key(id))
@@ -149,5 +150,6 @@ var tables = schema.Schema{
 }
 
 // Migrate creates the table in the first schema of search_path, or upgrades it, in one transaction.
-// Programs may call it at every start, several at once.
+// Programs may call it at every start, several at once. Errors are the
+// database's.
 func Migrate(ctx context.Context, db DB) error { return tables.Apply(ctx, db) }
