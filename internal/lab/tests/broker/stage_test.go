@@ -232,9 +232,14 @@ func plainKeys(t *testing.T, kind delayer.QueueType) {
 func TestLadder_PlainKeys28(t *testing.T) {
 	t.Parallel()
 	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	const levels = 28
+	var steps []string // binary has more of them with a tick below a second
+	for level := range levels {
+		steps = append(steps, (tick << level).String())
+	}
 	cfg := backend.Config{
 		Options:      delayer.Options{URL: r.Broker.URL(), Prefix: rabbittest.Prefix(t)},
-		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: binaryladder.Binary},
+		BinaryLadder: binaryladder.Config{Routing: "topic", Tick: tick, Steps: binaryladder.Steps(strings.Join(steps, ","))},
 	}
 	_, err := backend.Apply(within(t), cfg)
 	require.NoError(t, err)
