@@ -63,6 +63,7 @@ func (p *prover) prove(ctx context.Context, g *gate, conn *amqp091.Connection, e
 			}
 			return err
 		case <-ctx.Done():
+			p.back.Ended() // it may not be bound any more
 			return context.Cause(ctx)
 		}
 	}

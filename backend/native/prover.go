@@ -147,6 +147,7 @@ func (p *prover) gate(ctx context.Context) (*gate, error) {
 		return g, nil
 	}
 	p.unbind(ctx, 1)
+	p.back.Ended() // what it was bound to may be gone
 	g = newGate(len(p.clocks))
 	g.prover = p
 	p.bound = append(p.bound, g)
