@@ -19,21 +19,25 @@ import (
 
 // BenchmarkRelay publishes a backlog of b.N messages of 200 bytes: try -benchtime 50000x.
 func BenchmarkRelay(b *testing.B) {
-	broker := func(b *testing.B) (delayer.Delayer, string) {
+	broker := func(b *testing.B, backend string) (delayer.Delayer, string) {
 		r := rabbittest.Broker(b)
 		ch, queue := rabbittest.NewRig(b, r).Ch, rabbittest.Prefix(b)
 		const durable, autoDelete, exclusive, noWait = true, false, false, false
 		_, err := ch.QueueDeclare(queue, durable, autoDelete, exclusive, noWait,
 			amqp091.Table{"x-max-length": 1, "x-expires": time.Minute.Milliseconds()})
 		require.NoError(b, err)
-		return rabbittest.Open(b, config(b, r)), queue
+		cfg := config(b, r)
+		cfg.Backend = backend
+		return rabbittest.Open(b, cfg), queue
 	}
-	b.Run("broker", func(b *testing.B) {
-		d, queue := broker(b)
-		drain(b, d, queue)
-	})
+	for _, backend := range []string{"binaryladder", "controller"} {
+		b.Run(backend, func(b *testing.B) {
+			d, queue := broker(b, backend)
+			drain(b, d, queue)
+		})
+	}
 	b.Run("broker alone", func(b *testing.B) { // as many under way as a relay has: what there is to reach
-		d, queue := broker(b)
+		d, queue := broker(b, "binaryladder")
 		var next atomic.Int64
 		var all sync.WaitGroup
 		b.ResetTimer()
