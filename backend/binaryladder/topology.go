@@ -45,7 +45,7 @@ func (b blueprint) exchange(step time.Duration) string {
 }
 
 func (b blueprint) queue(step time.Duration) string {
-	return b.prefix + ".ladder.wait." + objects.DurationName(step)
+	return b.prefix + delivery.LadderWait + objects.DurationName(step)
 }
 
 // queues are where messages wait, and what is declared at Open.

@@ -43,7 +43,7 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 		}
 		return client, err
 	}
-	r, err := rules(cfg)
+	r, err := rules(cfg, settings.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +151,12 @@ func nature(ctx context.Context, settings engine.Settings, queue string) (n unde
 }
 
 // rules returns the rules that compute remaining delays with this configuration.
-func rules(cfg backend.Config) (delivery.Rules, error) {
+func rules(cfg backend.Config, prefix string) (delivery.Rules, error) {
 	t, err := backend.Topology(cfg)
 	if err != nil {
 		return delivery.Rules{}, err
 	}
-	r := delivery.Rules{TTL: delivery.TTLs(t)}
+	r := delivery.Rules{TTL: delivery.TTLs(prefix, t)}
 	if cfg.Backend == controller.Name {
 		r.Own = delivery.WhenDue
 	}

@@ -38,12 +38,6 @@ func (r Rules) Remaining(e message.Envelope, headers amqp091.Table) (remaining t
 			return 0, true
 		}
 	}
-	// A waiting queue of backend native releases what is due. Another backend may have its prefix now.
-	if slices.ContainsFunc(message.Deaths(headers), func(d message.Death) bool {
-		return d.Reason == "expired" && strings.Contains(d.Queue, NativeWait)
-	}) {
-		return 0, true
-	}
 	if r.Own != nil {
 		if remaining, ok = r.Own(headers); ok {
 			return max(0, remaining), true
@@ -69,14 +63,14 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
-// NativeWait is in the names of the waiting queues of backend native, and ladderWait in those of a
-// ladder.
-const NativeWait, ladderWait = ".native.wait.", ".ladder.wait."
+// NativeWait and LadderWait follow the prefix in the names of waiting queues.
+const NativeWait, LadderWait = ".native.wait.", ".ladder.wait."
 
 // TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer
-// has for other tiers or steps, or before the prefix was another backend's, are named in the same way,
-// with the time in the name.
-func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
+// has for other tiers or steps, or had before another backend took the prefix over, are named in the
+// same way, with the time in the name. A queue of backend native releases what is due: it has waited
+// for all of its delay, as in a queue of the longest TTL.
+func TTLs(prefix string, p topology.Plan) func(queue string) (time.Duration, bool) {
 	ttls := map[string]time.Duration{}
 	for _, q := range p.Queues {
 		ms, ok := q.Args["x-message-ttl"].(int64)
@@ -92,7 +86,10 @@ func TTLs(p topology.Plan) func(queue string) (time.Duration, bool) {
 		if ttl, ok := ttls[queue]; ok {
 			return ttl, true
 		}
-		if _, name, is := strings.Cut(queue, ladderWait); is {
+		if strings.HasPrefix(queue, prefix+NativeWait) {
+			return objects.MaxTTL, true
+		}
+		if name, is := strings.CutPrefix(queue, prefix+LadderWait); is {
 			if ttl, err := time.ParseDuration(name); err == nil && objects.DurationName(ttl) == name {
 				return ttl, true
 			}

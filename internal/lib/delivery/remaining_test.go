@@ -67,7 +67,7 @@ func TestRemaining(t *testing.T) {
 		objects.WaitingQueue("p.8", delayer.Quorum, 8*time.Second, "x"), objects.WaitingQueue("p.4", delayer.Classic, 4*time.Second, "x"),
 		{Name: "p.other", Args: amqp091.Table{"x-queue-type": "quorum"}},
 	}}
-	rules := Rules{TTL: TTLs(plan)}
+	rules := Rules{TTL: TTLs("p", plan)}
 	envelope := message.Envelope{ID: "id", Delay: 13 * time.Second, Due: time.Unix(0, 0)}
 	for name, c := range map[string]struct {
 		headers amqp091.Table
@@ -84,6 +84,7 @@ func TestRemaining(t *testing.T) {
 		"hidden by another":       {amqp091.Table{"x-death": []any{death("p.native.wait.3", "expired")}}, 0, false},
 		"hidden, and full":        {amqp091.Table{"x-death": []any{death("p.native.wait.3", "maxlen")}}, 13 * time.Second, false},
 		"another's ladder":        {amqp091.Table{"x-death": []any{death("p.ladder.wait.10s", "expired")}}, 3 * time.Second, false},
+		"of another prefix":       {amqp091.Table{"x-death": []any{death("x.p.native.wait.3", "expired"), death("q.ladder.wait.10s", "expired")}}, 13 * time.Second, false},
 		"a controller's":          {amqp091.Table{message.Stamp: amqp091.Table{}}, 0, true},
 	} {
 		got, ok := rules.Remaining(envelope, c.headers)
@@ -109,7 +110,7 @@ func TestTTLs_OfOthers(t *testing.T) {
 		objects.WaitingQueue("1m.1m.queue", delayer.Quorum, time.Minute, "x"), objects.WaitingQueue("p.wait.1s", delayer.Classic, time.Second, "x"),
 		objects.WaitingQueue("p.Q3", delayer.Classic, 8*time.Second, "x"),
 	}}
-	ttl := TTLs(plan)
+	ttl := TTLs("p", plan)
 	for queue, want := range map[string]time.Duration{
 		"1m.1m.queue": time.Minute, "1m.1h30m.queue": 90 * time.Minute, "p.wait.250ms": 250 * time.Millisecond, "p.Q3": 8 * time.Second,
 		"p.Q4": 0, "1h.1m.queue": 0, "1m.60s.queue": 0, "1m.queue": 0, "p.wait.": 0, "p.wait.-1s": 0, "p.wait.0s": 0, "other": 0,

@@ -264,7 +264,7 @@ func (e *Engine) startMover() *delivery.Mover {
 	plan := e.settings.Whole(e.strategy.Plan())
 	cfg := delivery.MoverConfig{
 		Destinations: e.dests, Control: e.control, Publisher: e.publisher, Observer: e.settings.Observer,
-		Rules:   delivery.Rules{TTL: delivery.TTLs(plan)},
+		Rules:   delivery.Rules{TTL: delivery.TTLs(e.settings.Prefix, plan)},
 		Declare: e.keeper.Declare, Redeclare: e.keeper.Redeclare, Delay: e.resend,
 	}
 	for _, x := range plan.Exchanges {

@@ -28,7 +28,7 @@ func unroutable(t *testing.T, prefix string) *undelivered.Client {
 	t.Helper()
 	c, err := undelivered.OpenUnroutable(within(t), options(t, rabbittest.Broker(t).URL()), prefix)
 	require.NoError(t, err)
-	c.Rules.TTL = delivery.TTLs(topology.Plan{})
+	c.Rules.TTL = delivery.TTLs("", topology.Plan{})
 	t.Cleanup(c.Close)
 	return c
 }
