@@ -114,13 +114,13 @@ func (c *Collector) Observer() delayer.Observer {
 			c.deleted.WithLabelValues(e.Backend).Add(float64(len(e.Objects)))
 		},
 		Redeclared: func(e delayer.RedeclareEvent) {
-			c.redeclarations.WithLabelValues(e.Backend, redeclared(e.Err)).Inc()
+			c.redeclarations.WithLabelValues(e.Backend, okOrFailed(e.Err)).Inc()
 		},
 		Misrouted: func(e delayer.MisroutedEvent) {
 			c.misrouted.WithLabelValues(e.Backend, outcomes[e.Outcome]).Inc()
 		},
 		Proved: func(e delayer.ProofEvent) {
-			c.proofs.WithLabelValues(e.Backend, redeclared(e.Err)).Inc()
+			c.proofs.WithLabelValues(e.Backend, okOrFailed(e.Err)).Inc()
 		},
 		Held: func(e delayer.HeldEvent) {
 			c.held.Add(float64(e.Messages))
@@ -207,8 +207,8 @@ func (c *Collector) begin(backend string) {
 	}
 	c.confirm.WithLabelValues(backend)
 	c.deleted.WithLabelValues(backend)
-	c.redeclarations.WithLabelValues(backend, redeclared(nil))
-	c.redeclarations.WithLabelValues(backend, redeclared(delayer.ErrUnavailable))
+	c.redeclarations.WithLabelValues(backend, okOrFailed(nil))
+	c.redeclarations.WithLabelValues(backend, okOrFailed(delayer.ErrUnavailable))
 	for _, outcome := range outcomes {
 		c.misrouted.WithLabelValues(backend, outcome)
 	}
@@ -267,7 +267,7 @@ func result(err error) string {
 	return "other"
 }
 
-func redeclared(err error) string {
+func okOrFailed(err error) string {
 	if err != nil {
 		return "failed"
 	}

@@ -66,8 +66,7 @@ func (i *Interval) RoundTrip() time.Duration {
 func (i *Interval) At(later, began time.Time) (at time.Time, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := time.Now()
-	b, ok := i.estimate.within(instant{now.Sub(i.epoch), now.Round(0)}, intervalStale)
+	b, ok := i.estimate.within(i.Now().instant, intervalStale)
 	return shown(later.Sub(i.epoch), i.steady.Ahead(b.hi, began.Sub(i.epoch))), ok
 }
 
