@@ -63,8 +63,11 @@ func WhenDue(headers amqp091.Table) (remaining time.Duration, ok bool) {
 	return 0, !died && !held
 }
 
-// NativeWait and LadderWait follow the prefix in the names of waiting queues.
-const NativeWait, LadderWait = ".native.wait.", ".ladder.wait."
+// What follows the prefix in the names of waiting queues.
+const (
+	NativeWait = ".native.wait."
+	LadderWait = ".ladder.wait."
+)
 
 // TTLs looks up the TTLs of a plan's waiting queues. Those of the same prefix that another Delayer
 // has for other tiers or steps, or had before another backend took the prefix over, are named in the
