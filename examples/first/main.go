@@ -1,5 +1,4 @@
-// Command first publishes a message and receives it three seconds later. README.md and
-// docs/start.md show it.
+// Command first publishes a message and receives it three seconds later. README.md shows it.
 package main
 
 import (

@@ -20,13 +20,12 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/docs"
 )
 
-// TestDocs_Start: docs/start.md shows the examples as they are, without their first comment.
+// TestDocs_Start: docs/start.md shows the worker as it is, without its first comment. It goes on from
+// the first program, which TestReadme_Example compares with README.md.
 func TestDocs_Start(t *testing.T) {
-	for _, name := range []string{"first", "worker"} {
-		source := read(t, "examples/"+name+"/main.go")
-		_, source, _ = strings.Cut(source, "\npackage main\n")
-		assert.Contains(t, read(t, "docs/start.md"), "```go\npackage main\n"+source+"```\n", name)
-	}
+	_, source, _ := strings.Cut(read(t, "examples/worker/main.go"), "\npackage main\n")
+	assert.Contains(t, read(t, "docs/start.md"), "```go\npackage main\n"+source+"```\n")
+	assert.Contains(t, read(t, "docs/start.md"), "](../README.md#from-go)")
 }
 
 // TestDocs_Languages: docs/languages.md and the page beside the programs in other languages name each,

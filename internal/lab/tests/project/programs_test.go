@@ -19,8 +19,8 @@ import (
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// started builds an example of docs/start.md, with some of its source replaced, and returns the
-// command, with the broker in its environment, and a Delayer of the same prefix.
+// started builds an example of README.md or docs/start.md, with some of its source replaced, and
+// returns the command, with the broker in its environment, and a Delayer of the same prefix.
 func started(t *testing.T, name string, replace ...string) (*exec.Cmd, delayer.Delayer) {
 	t.Helper()
 	source := read(t, "examples/"+name+"/main.go")
