@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -68,9 +67,6 @@ func (r *Reader) readAPI(ctx context.Context, s *Status, states map[string]objec
 		}
 		return err
 	})
-	if slices.ContainsFunc(s.Backends, withControllers) {
-		ask("what controllers hold", func() error { return r.askControllers(patient, s.Backends) })
-	}
 	if len(r.cfg.Parked) == 0 {
 		ask("parked messages", func() (err error) {
 			s.Parked, err = r.parked(patient)
@@ -120,90 +116,6 @@ func (r *Reader) askHidden(ctx context.Context, backends []Backend) error {
 		b.Waiting = &total
 	}
 	return nil
-}
-
-func withControllers(b Backend) bool { return b.Controllers != nil && *b.Controllers > 0 }
-
-// askControllers groups the consumers of each backend's queues by their connections.
-func (r *Reader) askControllers(ctx context.Context, backends []Backend) error {
-	for i := range backends {
-		b := &backends[i]
-		if !withControllers(*b) {
-			continue
-		}
-		each := map[string]*Controller{}
-		for _, q := range b.Queues {
-			if q.Consumers == 0 {
-				continue
-			}
-			var found struct {
-				Consumers []consumer `json:"consumer_details"`
-			}
-			if err := r.get(ctx, &found, "consumer_details", "queues", r.vhost, q.Name); err != nil {
-				return err
-			}
-			for _, c := range found.Consumers {
-				name := c.Channel.Connection
-				if name == "" {
-					continue
-				}
-				if each[name] == nil {
-					each[name] = &Controller{Connection: name, User: c.Channel.User}
-				}
-				if one := c.Activity == "single_active"; q.Intake && (one || c.Activity == "waiting") {
-					each[name].Leads = &one // of other intakes all consumers work
-				}
-			}
-		}
-		list, held := []Controller{}, 0
-		for _, name := range slices.Sorted(maps.Keys(each)) {
-			c := each[name]
-			err := r.askController(ctx, c)
-			if errors.Is(err, delayer.ErrNotFound) { // the connection has ended
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			list, held = append(list, *c), held+c.Held
-		}
-		b.Each, b.Held = list, &held
-	}
-	return nil
-}
-
-// askController adds what the API knows of a controller's connection.
-func (r *Reader) askController(ctx context.Context, c *Controller) error {
-	var channels []struct {
-		Unacknowledged int `json:"messages_unacknowledged"`
-	}
-	if err := r.get(ctx, &channels, "messages_unacknowledged", "connections", c.Connection, "channels"); err != nil {
-		return err
-	}
-	for _, ch := range channels {
-		c.Held += ch.Unacknowledged
-	}
-	var about struct {
-		Name  string `json:"user_provided_name"`
-		Since int64  `json:"connected_at"` // ms since 1970
-	}
-	if err := r.get(ctx, &about, "user_provided_name,connected_at", "connections", c.Connection); err != nil {
-		return err
-	}
-	c.Name = about.Name
-	if about.Since > 0 {
-		since := time.UnixMilli(about.Since).UTC()
-		c.Since = &since
-	}
-	return nil
-}
-
-type consumer struct {
-	Activity string `json:"activity_status"` // of a single active consumer: single_active, or waiting
-	Channel  struct {
-		Connection string `json:"connection_name"`
-		User       string `json:"user"`
-	} `json:"channel_details"`
 }
 
 type apiQueue struct {
@@ -278,9 +190,4 @@ func (r *Reader) others(ctx context.Context, states map[string]objects.State) ([
 		}
 	}
 	return list, nil
-}
-
-// get asks for some columns of an object.
-func (r *Reader) get(ctx context.Context, into any, columns string, path ...string) error {
-	return r.api.Get(ctx, management.Request{Op: op, Path: management.Path(path...), Query: url.Values{"columns": {columns}}}, into)
 }

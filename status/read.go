@@ -241,9 +241,6 @@ func describe(p part, states map[string]objects.State) (Backend, map[string]Queu
 	if p.counts != "" {
 		b.Unread, b.Controllers = &intake, cmp.Or(b.Controllers, new(int))
 	}
-	if b.Controllers != nil && *b.Controllers == 0 {
-		b.Each, b.Held = []Controller{}, new(int)
-	}
 	if p.exchange == "" && !hides { // the plugin's messages are in no queue
 		b.Waiting = &waiting
 	}

@@ -8,8 +8,7 @@
 //
 // It removes no message and declares nothing. The counts of messages and consumers come from the
 // broker over AMQP, and are exact. With [delayer.Options].Management, the management API adds what
-// AMQP does not show: what controllers hold, policies, parked messages, queues of other
-// configurations. The API lags by up to five seconds. A value that is not known is nil, and Unknown
+// AMQP does not show: policies, parked messages, queues of other configurations. The API lags by up to five seconds. A value that is not known is nil, and Unknown
 // says why.
 package status
 
@@ -80,11 +79,6 @@ type Backend struct {
 	Missing []string `json:"missing"`
 	// Controllers is how many controllers are running; nil for a backend that needs none.
 	Controllers *int `json:"controllers"`
-	// Held is how many messages the controllers hold, with slots how many bundles; nil if not known,
-	// or for a backend that needs none.
-	Held *int `json:"held"`
-	// Each is the controllers by name, from the management API; nil if not known.
-	Each []Controller `json:"each"`
 }
 
 // A Queue holds messages.
@@ -100,21 +94,6 @@ type Queue struct {
 	// Intake is the queue that controllers consume: from there messages go to another one, or to a
 	// controller's memory, at once.
 	Intake bool `json:"intake,omitempty"`
-}
-
-// A Controller consumes the intake.
-type Controller struct {
-	Connection string `json:"connection"` // its name at the broker, such as 10.0.0.7:4242 -> 10.0.0.2:5672
-	User       string `json:"user"`
-	Held       int    `json:"held"` // messages that it has received and not yet published; with slots, bundles
-	// Name is what the process calls the connection: it ends in machine, program and process id,
-	// such as "delayer shop controller, web1 orders[4711]".
-	Name string `json:"name"`
-	// Since is when it has connected; nil if not known.
-	Since *time.Time `json:"since"`
-	// Leads says that messages come from this one, and that the others stand by; nil where all work
-	// alike, as with rounds, or if not known.
-	Leads *bool `json:"leads"`
 }
 
 // An Unknown is a value that could not be read, and why.

@@ -337,17 +337,12 @@ func scene(n int, at time.Time) status.Status {
 	minute := func(i int) time.Time { return at.Truncate(time.Minute).Add(time.Duration(i) * time.Minute) }
 	s := status.Status{
 		Time: at, Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.3.6"}, Prefix: "delayer", Waiting: &n,
-		Backends:   []status.Backend{{Name: "controller", Configured: true, Waiting: &n, Unread: ptr(0), Controllers: ptr(2), Held: ptr(min(n, 12))}},
+		Backends:   []status.Backend{{Name: "controller", Configured: true, Waiting: &n, Unread: ptr(0), Controllers: ptr(2)}},
 		Misrouted:  &status.Queue{Name: "delayer.misrouted"},
 		Unroutable: &status.Queue{Name: "delayer.unroutable", Messages: min(n, 3)},
 		Parked:     []status.Queue{{Name: "invoices.parked", Messages: min(n, 50)}}, Policies: []string{},
 	}
 	b := &s.Backends[0]
-	since, leads, stands := minute(-2900), true, false
-	b.Each = []status.Controller{
-		{Connection: "10.0.0.7:41834 -> 10.0.0.1:5672", Name: "delayer controller, web1 delayer[4711]", User: "delayer", Held: min(n, 12), Since: &since, Leads: &leads},
-		{Connection: "10.0.0.8:51720 -> 10.0.0.1:5672", Name: "delayer controller, web2 delayer[815]", User: "delayer", Since: &since, Leads: &stands},
-	}
 	b.Due = []status.Due{}
 	left := n
 	add := func(from, to, messages int) {

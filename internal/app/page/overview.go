@@ -42,8 +42,6 @@ type worker struct {
 	Backend string
 	Text    string
 	Wrong   bool
-	Held    string // what they hold
-	Each    []status.Controller
 }
 
 func (p *Page) overview(w http.ResponseWriter, r *http.Request, v *visitor) {
@@ -93,13 +91,13 @@ func (o *overview) backend(b status.Backend) {
 	if b.Controllers == nil {
 		return
 	}
-	w := worker{Backend: b.Name, Each: b.Each, Text: cli.Count(*b.Controllers, "controller") + " at work", Held: remarks.Held(b) + "s"}
+	w := worker{Backend: b.Name, Text: cli.Count(*b.Controllers, "controller") + " at work"}
 	switch {
 	case *b.Controllers == 0:
 		w.Text, w.Wrong = remarks.NoController, true
 		o.Wrong = append(o.Wrong, remarks.Remark{Text: b.Name + ": " + remarks.NoController})
-	case b.Each == nil && *b.Controllers > 1 && b.Unread != nil:
-		w.Text += ": one leads, the others stand by. Which is known with management"
+	case *b.Controllers > 1 && b.Unread != nil:
+		w.Text += ": one leads, the others stand by"
 	}
 	o.Workers = append(o.Workers, w)
 }
@@ -156,18 +154,10 @@ var functions = template.FuncMap{
 	"number": format.Thousands,
 	"when":   when,
 	"clock":  func(t time.Time) template.HTML { return stamp(t, clockLayout) },
-	"since": func(t *time.Time, now time.Time) template.HTML {
-		if t == nil {
-			return "–"
-		}
-		return when(*t, now)
-	},
-	"process": remarks.Process,
-	"does":    remarks.Does,
-	"name":    func(text any) string { return cli.Shown(fmt.Sprint(text)) },
-	"add":     func(a, b int) int { return a + b },
-	"rate":    perSecond,
-	"size":    cli.Size,
+	"name":   func(text any) string { return cli.Shown(fmt.Sprint(text)) },
+	"add":    func(a, b int) int { return a + b },
+	"rate":   perSecond,
+	"size":   cli.Size,
 	"json": func(value any) string {
 		text, err := json.MarshalIndent(value, "", "  ")
 		if err != nil {

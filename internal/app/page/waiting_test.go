@@ -26,7 +26,7 @@ func dueIn(from, width time.Duration, n int) status.Due {
 // slots is a status of a wheel of slots, with a bundle that no controller has read.
 func slots() status.Status {
 	return status.Status{Time: asked, Prefix: "p", Waiting: ptr(1021), Unroutable: &status.Queue{Name: "p.unroutable"}, Backends: []status.Backend{{
-		Name: "controller", Configured: true, Waiting: ptr(1021), Controllers: ptr(1), Held: ptr(8), Unread: ptr(1),
+		Name: "controller", Configured: true, Waiting: ptr(1021), Controllers: ptr(1), Unread: ptr(1),
 		Queues: []status.Queue{{Name: "p.log", Intake: true, Messages: 1}, {Name: "p.slot", Messages: 5}},
 		Due: []status.Due{
 			{From: asked.Add(-5 * time.Minute), To: asked.Add(-4 * time.Minute), Messages: 3, Overdue: 3},

@@ -95,7 +95,7 @@ func About(b status.Backend) string {
 	return ""
 }
 
-// Held is what queues and controllers of a backend hold.
+// Held is what queues of a backend hold.
 func Held(b status.Backend) string {
 	if b.Unread != nil {
 		return "bundle"
@@ -159,27 +159,6 @@ func Unknowns(s status.Status) (list []string) {
 		list = append(list, "not known: "+strings.Join(what[why], ", ")+": "+why)
 	}
 	return list
-}
-
-// Process names the process of a controller: machine, program and process id, or the address that
-// it comes from.
-func Process(c status.Controller) string {
-	if _, process, named := strings.Cut(c.Name, ", "); named {
-		return process
-	}
-	from, _, _ := strings.Cut(c.Connection, " -> ")
-	return from
-}
-
-// Does says what a controller does.
-func Does(c status.Controller) string {
-	switch {
-	case c.Leads == nil:
-		return "works"
-	case *c.Leads:
-		return "leads"
-	}
-	return "stands by"
 }
 
 // Wait is how long messages stay in a queue, or "-" if the queue does not say.

@@ -13,7 +13,7 @@ func TestCondition(t *testing.T) {
 	s := status.Status{
 		Waiting: &seven, Unroutable: &status.Queue{Messages: 3}, Policies: []string{"one"}, Parked: []status.Queue{{Messages: 4}, {Messages: 5}},
 		Backends: []status.Backend{{Missing: []string{"q"}}, {Controllers: &two}},
-		Unknown:  []status.Unknown{{What: "what controllers hold", Why: "no management API is given"}},
+		Unknown:  []status.Unknown{{What: "queues of other configurations", Why: "no management API is given"}},
 	}
 	for text, want := range map[string]string{
 		"unroutable>0":    "unroutable>0: unroutable is 3",
@@ -38,8 +38,7 @@ func TestCondition(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for text, want := range map[string]string{
-		"held>0":   "held>0: held is not known (not known: what controllers hold: no management API is given)",
-		"others>0": "others>0: others is not known",
+		"others>0": "others>0: others is not known (not known: queues of other configurations: no management API is given)",
 	} {
 		var c condition
 		err := c.UnmarshalText([]byte(text))
@@ -49,7 +48,7 @@ func TestCondition(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                "is no condition such as unroutable>0",
-		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: bindings, controllers, held, misrouted, missing, others, overdue, parked, policies, unroutable, waiting)",
+		"unroutable":                      "want a name, one of > >= < <= == != and a whole number (names: bindings, controllers, misrouted, missing, others, overdue, parked, policies, unroutable, waiting)",
 		"unroutable=0":                    "is no condition",
 		"unroutable>-1":                   "is no condition",
 		"unroutable>1h":                   "is no condition",

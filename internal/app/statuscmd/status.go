@@ -160,9 +160,6 @@ var numbers = map[string]func(status.Status) (n int, ok bool){
 		}
 		return *s.Waiting, true
 	},
-	"held": func(s status.Status) (int, bool) {
-		return overBackends(s, func(b status.Backend) *int { return b.Held })
-	},
 	"controllers": func(s status.Status) (int, bool) {
 		return overBackends(s, func(b status.Backend) *int { return b.Controllers })
 	},

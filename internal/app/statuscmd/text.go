@@ -22,7 +22,7 @@ func page(s status.Status, now time.Time) string {
 		} else {
 			queues(&b, one)
 		}
-		controllers(&b, one, now)
+		controllers(&b, one)
 	}
 	aside(&b, s)
 	for i, note := range remarks.Of(s) {
@@ -89,26 +89,13 @@ func write(b *strings.Builder, t *cli.Table) {
 	}
 }
 
-func controllers(b *strings.Builder, one status.Backend, now time.Time) {
-	if one.Controllers == nil {
-		return
-	}
-	switch n := *one.Controllers; {
-	case n == 0:
+func controllers(b *strings.Builder, one status.Backend) {
+	switch n := one.Controllers; {
+	case n == nil:
+	case *n == 0:
 		b.WriteString(remarks.NoController + "\n")
-	case one.Held == nil:
-		fmt.Fprintf(b, "%s at work; what they hold is not known\n", cli.Count(n, "controller"))
 	default:
-		fmt.Fprintf(b, "%s at work, %s held\n", cli.Count(n, "controller"), cli.Count(*one.Held, remarks.Held(one)))
-		t := cli.NewTable("CONTROLLER", "DOES", "SINCE", "USER", rightAligned("HOLDS", 10))
-		for _, c := range one.Each {
-			since := "-"
-			if c.Since != nil {
-				since = cli.Age(*c.Since, now)
-			}
-			t.Add(cli.Plain(remarks.Process(c), ""), remarks.Does(c), since, cli.Shown(c.User), rightAligned(strconv.Itoa(c.Held), 10))
-		}
-		write(b, t)
+		b.WriteString(cli.Count(*n, "controller") + " at work\n")
 	}
 }
 
@@ -140,7 +127,7 @@ func aside(b *strings.Builder, s status.Status) {
 // line is a status in one line, for a watch.
 func line(s status.Status) string {
 	parts := []string{s.Time.Format(time.RFC3339)}
-	for _, name := range []string{"waiting", "held", "controllers", "misrouted", "unroutable", "parked", "policies", "bindings", "missing"} {
+	for _, name := range []string{"waiting", "controllers", "misrouted", "unroutable", "parked", "policies", "bindings", "missing"} {
 		text := "unknown"
 		if n, ok := numbers[name](s); ok {
 			text = strconv.Itoa(n)

@@ -14,17 +14,12 @@ import (
 // sample is a status with something of everything.
 func sample() status.Status {
 	number := func(n int) *int { return &n }
-	since, yes, no := time.Date(2026, 1, 2, 11, 0, 0, 0, time.UTC), true, false
 	return status.Status{
 		Time: time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), Broker: status.Broker{Address: "amqp://rabbit1:5672/", Version: "4.0.5"}, Prefix: "delayer",
 		Backends: []status.Backend{
 			{
-				Name: "controller", Configured: true, Waiting: number(12), Controllers: number(2), Held: number(5),
+				Name: "controller", Configured: true, Waiting: number(12), Controllers: number(2),
 				Queues: []status.Queue{{Name: "delayer.controller.intake", Consumers: 2, Intake: true}, {Name: "delayer.controller.wait.03", Wait: 8000, Messages: 12}},
-				Each: []status.Controller{
-					{Connection: "10.0.0.7:5123 -> 10.0.0.1:5672", User: "control", Held: 5, Name: "delayer p controller, web1 orders[4711]", Since: &since, Leads: &yes},
-					{Connection: "10.0.0.8:5123 -> 10.0.0.1:5672", User: "control", Leads: &no}, {Connection: "10.0.0.9:5123 -> 10.0.0.1:5672", User: "control"},
-				},
 			},
 			{
 				Name: "binaryladder", Waiting: number(1201),
@@ -51,11 +46,7 @@ func TestPage(t *testing.T) {
 controller: 12 messages wait in 1 of 2 queues
 QUEUE                          WAIT    MESSAGES
 delayer.controller.wait.03       8s          12
-2 controllers at work, 5 messages held
-CONTROLLER         DOES       SINCE  USER          HOLDS
-web1 orders[4711]  leads      3h 0m  control           5
-10.0.0.8:5123      stands by  -      control           0
-10.0.0.9:5123      works      -      control           0
+2 controllers at work
 
 binaryladder (also under this prefix): 1201 messages wait in 2 of 4 queues
 QUEUE                          WAIT    MESSAGES
@@ -92,22 +83,22 @@ bindings: and 1 more, see delayer topology verify
 not known: parked messages, policies: why
 not known: what waits in the plugin: it is in no queue
 `, page(s, s.Time))
-	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown held=5 controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 bindings=4 missing=1", line(s))
+	require.Equal(t, "2026-01-02T14:00:00Z waiting=unknown controllers=2 misrouted=1 unroutable=3 parked=4 policies=1 bindings=4 missing=1", line(s))
 }
 
 // TestPage_Slots: what is in the queues of slots are bundles.
 func TestPage_Slots(t *testing.T) {
 	one := status.Backend{
-		Unread: new(int), Controllers: new(int), Held: new(int),
+		Unread: new(int), Controllers: new(int),
 		Queues: []status.Queue{{Name: "log", Intake: true}, {Name: "slot", Messages: 1}},
 	}
 	var b strings.Builder
 	queues(&b, one)
-	*one.Controllers, *one.Held = 2, 1
-	controllers(&b, one, time.Now())
+	*one.Controllers = 2
+	controllers(&b, one)
 	require.Equal(t, `QUEUE     WAIT     BUNDLES
 slot         -           1
-2 controllers at work, 1 bundle held
+2 controllers at work
 `, b.String())
 	require.Equal(t, " (also under this prefix): how many messages wait is not known", title(one))
 }
