@@ -4,19 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,11 +15,9 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/delayer-go/delayer/internal/app/certificate"
 	"github.com/delayer-go/delayer/internal/app/proxy/frame"
 )
 
@@ -344,35 +333,4 @@ func TestProxy_OneChannel(t *testing.T) {
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	require.NoError(t, ch.Publish("delayed", "key", false, false, amqp.Publishing{Headers: amqp.Table{"x-delay": 1}}))
 	require.Contains(t, (<-closed).Reason, "channel-max")
-}
-
-func TestProxy_TLS(t *testing.T) {
-	dir := t.TempDir()
-	files := certificate.Files{CertFile: filepath.Join(dir, "cert"), KeyFile: filepath.Join(dir, "key")}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(files.CertFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(files.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
-	r := newRig(t, 0, func(c *Config) { c.TLS = files })
-	trusted, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(trusted)
-	conn, err := amqp.DialTLS("amqps://guest:guest@"+r.address+"/", &tls.Config{RootCAs: pool})
-	require.NoError(t, err)
-	ch, err := conn.Channel()
-	require.NoError(t, err)
-	require.NoError(t, ch.Publish("orders", "key", false, false, amqp.Publishing{Body: []byte("encrypted")}))
-	r.bodies("encrypted")
-	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
-	r.stop()
-	assert.Equal(t, connectionForced, (<-closed).Code)
 }
