@@ -8,7 +8,7 @@
 // consumes the log, holds what is due within two seconds, and writes the rest to slots. A slot is a
 // queue for a stretch of time, of 4 seconds to 8 hours, by the broker's clock. The leader reads it
 // shortly before that time, and publishes each message when it is due. Other controllers stand by.
-// docs/design.md tells how, and what may be late; docs/reliability.md what happens when a clock is
+// docs/design.md tells how; docs/reliability.md what may be late, and what happens when a clock is
 // set.
 //
 // Messages can be changed: Cancel and Postpone write to the log too. A message with a ticket is
@@ -62,7 +62,7 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes; docs/design.md has the exceptions.
+// (Limits.Ordered) until a process or the broker crashes; docs/reliability.md has the exceptions.
 //
 // # Clocks of rounds
 //
