@@ -20,7 +20,7 @@
 // The options of go-rabbitmq arrive as the properties that they are, and Headers also with tables in
 // tables. Without a DeliveryMode a message is persistent, where go-rabbitmq makes it transient.
 // Expiration, Mandatory and Immediate are refused, and a Priority above [delayer.Limits].MaxPriority.
-// docs/languages.md says why.
+// docs/reliability.md says why.
 //
 // # Leaving the x-delayed-message plugin
 //

@@ -170,14 +170,16 @@ func (c client) run(t *testing.T, folder, url, api string) {
 	assert.Contains(t, d.Headers, delayer.Header)
 }
 
-// patch changes the lines of the clients in a folder that docs/languages.md says are to be changed for
-// an entry.
+// patch changes the lines of the clients in a folder that docs/languages.md and the page beside the
+// clients say are to be changed for an entry.
 func patch(t *testing.T, folder string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/languages.md")
 	require.NoError(t, err)
+	beside, err := os.ReadFile("../../examples/clients/README.md")
+	require.NoError(t, err)
 	changed := map[string]bool{}
-	before := strings.Split(string(page), "```diff\n")
+	before := strings.Split(string(page)+string(beside), "```diff\n")
 	for i, from := range before[1:] {
 		diff, _, _ := strings.Cut(from, "```\n")
 		programs := linked.FindAllStringSubmatch(before[i], -1)
@@ -194,8 +196,8 @@ func patch(t *testing.T, folder string) {
 	}
 }
 
-// linked matches a link of docs/languages.md to a program.
-var linked = regexp.MustCompile(`\(\.\./examples/clients/([^)]+)\)`)
+// linked matches a link of these pages to a program.
+var linked = regexp.MustCompile(`\]\((?:\.\./examples/clients/)?([a-zA-Z_/]+\.[a-z]+)\)`)
 
 // patched is text with lines that begin with - replaced by those with + behind them.
 func patched(t *testing.T, text, diff string) string {

@@ -29,7 +29,7 @@ func TestDocs_Start(t *testing.T) {
 }
 
 // TestDocs_Languages: docs/languages.md and the page beside the programs in other languages name each,
-// and what docs/languages.md shows of one is a part of it.
+// and what they show of one is a part of it: all of a block, or the lines that a diff removes.
 func TestDocs_Languages(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"*.*", "*/*.*"} {
@@ -38,7 +38,7 @@ func TestDocs_Languages(t *testing.T) {
 		require.NotEmpty(t, found)
 		files = append(files, found...)
 	}
-	page, sources := read(t, "docs/languages.md"), map[string]string{}
+	page, beside, sources := read(t, "docs/languages.md"), read(t, "examples/clients/README.md"), map[string]string{}
 	for _, file := range files {
 		if filepath.Base(file) == "README.md" {
 			continue
@@ -46,25 +46,28 @@ func TestDocs_Languages(t *testing.T) {
 		name := strings.TrimPrefix(filepath.ToSlash(file), root+"examples/clients/")
 		sources[name] = read(t, "examples/clients/"+name)
 		assert.Contains(t, page, "](../examples/clients/"+name+")")
-		assert.Contains(t, read(t, "examples/clients/README.md"), "["+name+"]("+name+")")
+		assert.Contains(t, beside, "["+name+"]("+name+")")
 	}
 	shown := 0
-	for _, b := range docs.Blocks(page) {
+	for _, b := range append(docs.Blocks(page), docs.Blocks(beside)...) {
+		parts := []string{b.Text}
 		switch b.Lang {
-		case "", "yaml", "json", "go", "diff": // each has a test of its own, or is no program
+		case "", "yaml", "json", "go", "sh": // each has a test of its own, or is no program
 			continue
-		case "sh":
-			if !strings.Contains(b.Text, "hello.http") {
-				continue
-			}
+		case "diff":
+			parts = regexp.MustCompile(`(?m)(?:^-.*\n)+`).FindAllString(b.Text, -1)
+			require.NotEmpty(t, parts, b.Text)
 		}
-		shown++
-		part := slices.ContainsFunc(slices.Collect(maps.Values(sources)), func(source string) bool {
-			return strings.Contains("\n"+source, "\n"+b.Text)
-		})
-		assert.True(t, part, "no program of examples/clients has this:\n%s", b.Text)
+		for _, part := range parts {
+			shown++
+			part = strings.TrimPrefix(strings.ReplaceAll("\n"+part, "\n-", "\n"), "\n")
+			is := slices.ContainsFunc(slices.Collect(maps.Values(sources)), func(source string) bool {
+				return strings.Contains("\n"+source, "\n"+part)
+			})
+			assert.True(t, is, "no program of examples/clients has this:\n%s", part)
+		}
 	}
-	require.GreaterOrEqual(t, shown, 5)
+	require.GreaterOrEqual(t, shown, 15)
 }
 
 // TestDocs_Testing: docs/testing.md shows all functions of a test that runs, as they are.
