@@ -72,7 +72,7 @@ func TestReadBundle(t *testing.T) {
 	b := bundle.Bundle{Writer: "w", InSlot: true, Records: []bundle.Record{
 		{ID: "a", Due: 1, To: "~d:=q"}, {Kind: bundle.Cancel, ID: "b", Due: 2}, {ID: "c", Due: 3, To: "~d:=q"}, {Kind: bundle.Mark, Due: 3},
 	}}
-	messages, inSlot, err := readBundle(b.Append(nil))
+	messages, inSlot, err := readBundle(b.Bytes())
 	require.NoError(t, err)
 	require.Equal(t, 2, messages)
 	require.True(t, inSlot)

@@ -73,10 +73,13 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Append appends the bytes of a bundle to a buffer.
-func (b *Bundle) Append(to []byte) []byte {
-	begin := len(to)
-	to = append(append(to, magic...), version, flag(b.InSlot))
+// Bytes returns the bytes of a bundle.
+func (b *Bundle) Bytes() []byte {
+	size := overhead
+	for i := range b.Records {
+		size += b.Records[i].Size()
+	}
+	to := append(append(make([]byte, 0, size), magic...), version, flag(b.InSlot))
 	to = appendText(to, b.Writer)
 	to = binary.AppendUvarint(to, b.Number)
 	if b.InSlot {
@@ -89,7 +92,7 @@ func (b *Bundle) Append(to []byte) []byte {
 		to = b.Records[i].append(to, last, b.InSlot)
 		last = b.Records[i].Due
 	}
-	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to[begin:], castagnoli))
+	return binary.BigEndian.AppendUint32(to, crc32.Checksum(to, castagnoli))
 }
 
 // Fits reports whether a record of so many bytes may follow others of so many in a bundle.

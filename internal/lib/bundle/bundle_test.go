@@ -56,8 +56,7 @@ func same(t require.TestingT, want, got *Bundle) {
 
 func TestBundle_RoundTrip(t *testing.T) {
 	for _, want := range []*Bundle{inLog(), inSlot()} {
-		written := want.Append([]byte("before"))
-		got, err := Read(written[len("before"):])
+		got, err := Read(want.Bytes())
 		require.NoError(t, err)
 		same(t, want, got)
 	}
@@ -66,7 +65,7 @@ func TestBundle_RoundTrip(t *testing.T) {
 // TestRead_Damaged: a bundle that is cut short, or of which any byte is changed, is none.
 func TestRead_Damaged(t *testing.T) {
 	for _, b := range []*Bundle{inLog(), inSlot()} {
-		whole := b.Append(nil)
+		whole := b.Bytes()
 		for size := range whole {
 			_, err := Read(whole[:size])
 			require.Error(t, err, "the first %d of %d bytes", size, len(whole))
@@ -98,7 +97,7 @@ func TestRead_Forged(t *testing.T) {
 		}
 		return binary.AppendUvarint(b, count)
 	}
-	whole := inLog().Append(nil)
+	whole := inLog().Bytes()
 	newer := bytes.Clone(whole[:len(whole)-checksumSize])
 	newer[2] = version + 1
 	large := inLog()
@@ -122,8 +121,8 @@ func TestRead_Forged(t *testing.T) {
 		"with a nameless message":  {forge(append(begin(0, 1), uint8(Message), 2, 0, 0, 0, 0, 0, 0, 0, 0)), ErrDamaged},
 		"with a time below 0":      {forge(append(begin(0, 1), uint8(Mark), 1)), ErrDamaged},
 		"with a long id":           {forge(append(begin(0, 1), uint8(Cancel), 2, 0xff, 0x7f)), ErrDamaged},
-		"too large":                {large.Append(nil), ErrDamaged},
-		"not sorted":               {lies.Append(nil), ErrDamaged},
+		"too large":                {large.Bytes(), ErrDamaged},
+		"not sorted":               {lies.Bytes(), ErrDamaged},
 	} {
 		_, err := Read(c.from)
 		require.ErrorIs(t, err, c.want, name)
@@ -144,7 +143,7 @@ func TestFits(t *testing.T) {
 			size += r.Size()
 			b.Records = append(b.Records, r)
 		}
-		got, err := Read(b.Append(nil))
+		got, err := Read(b.Bytes())
 		require.NoError(t, err)
 		require.Len(t, got.Records, len(b.Records))
 	})
@@ -154,7 +153,7 @@ func TestFits(t *testing.T) {
 // again as the same.
 func FuzzRead(f *testing.F) {
 	for _, b := range []*Bundle{inLog(), inSlot()} {
-		whole := b.Append(nil)
+		whole := b.Bytes()
 		f.Add(whole[:len(whole)-checksumSize])
 	}
 	f.Fuzz(func(t *testing.T, from []byte) {
@@ -162,7 +161,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := Read(b.Append(nil))
+		again, err := Read(b.Bytes())
 		require.NoError(t, err)
 		same(t, b, again)
 	})

@@ -30,7 +30,7 @@ func TestLeader_Memory(t *testing.T) {
 				rec := bundle.Record{ID: fmt.Sprintf("5BQ2ZK7M1A%06d", n*each+i), Due: due, At: int64(n), To: "~d:=orders", Payload: make([]byte, 150)}
 				filled.Records = append(filled.Records, rec)
 			}
-			written, err := bundle.Read(filled.Append(nil))
+			written, err := bundle.Read(filled.Bytes())
 			require.NoError(t, err)
 			q.ready = append(q.ready, written)
 		}

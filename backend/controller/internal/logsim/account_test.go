@@ -182,7 +182,7 @@ func (a *account) stored(it *item) {
 
 // sent looks at the size of a bundle.
 func (a *account) sent(it *item) {
-	if size := len(it.bundle.Append(nil)); size > bundle.MaxSize && len(it.bundle.Records) > 1 {
+	if size := len(it.bundle.Bytes()); size > bundle.MaxSize && len(it.bundle.Records) > 1 {
 		a.problem("a bundle of %d records has %d bytes", len(it.bundle.Records), size)
 	}
 }

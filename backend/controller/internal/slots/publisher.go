@@ -184,6 +184,6 @@ func publishing(b *bundle.Bundle, user string) amqp091.Publishing {
 	return amqp091.Publishing{
 		ContentType: bundle.ContentType, DeliveryMode: amqp091.Persistent, UserId: user,
 		MessageId: strconv.FormatUint(b.Number, 36), // tells it from others if it is returned
-		Body:      b.Append(nil),
+		Body:      b.Bytes(),
 	}
 }

@@ -77,7 +77,7 @@ func TestRead_User(t *testing.T) {
 		"her own, which somebody has put": {"alice", true, "alice"},
 	} {
 		b := &bundle.Bundle{Writer: "w", InSlot: c.inSlot, Records: []bundle.Record{waiting(t)}}
-		e := read(&amqp091.Delivery{Body: b.Append(nil), UserId: c.checked}, leader.Log, "controller", "w")
+		e := read(&amqp091.Delivery{Body: b.Bytes(), UserId: c.checked}, leader.Log, "controller", "w")
 		require.NoError(t, e.Err, name)
 		require.Equal(t, c.want, e.Bundle.Records[0].User, name)
 		require.True(t, e.Own)

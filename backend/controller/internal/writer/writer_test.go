@@ -129,7 +129,7 @@ func TestWriter_Order(t *testing.T) {
 				if len(reserved) == 0 {
 					return
 				}
-				b, err := bundle.Read(w.Take(reserved[0]).Append(nil))
+				b, err := bundle.Read(w.Take(reserved[0]).Bytes())
 				require.NoError(t, err)
 				for _, r := range b.Records {
 					sent = append(sent, r.ID)
