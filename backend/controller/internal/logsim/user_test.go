@@ -223,6 +223,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 		then(earlier)
 		return
 	}
+	next = max(next, t.due+1)
 	called, last := p.w.now, p.w.clock.after(delay)
 	r.asking++
 	r.perhapsAt = max(r.perhapsAt, last)

@@ -96,11 +96,10 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	began := time.Now()
 	next, err := d.change(ctx, op, t, func(now leader.Now) (brokertime.Due, error) {
 		left := until(began.Add(settle.Whole(delay)), now)
-		if next, _, _ := leader.Enter(now, left); next >= t.due {
-			return next, nil
-		}
-		if next, _, _ := leader.Enter(now, left+sameWithin); next >= t.due {
-			return t.due, nil // it is written nevertheless: by the clock of who has published it, it may be due a little earlier
+		if latest, _, _ := leader.Enter(now, left+sameWithin); latest >= t.due {
+			next, _, _ := leader.Enter(now, left)
+			// By the clock of who has published it, it may be due a little before t.due.
+			return max(next, t.due+1), nil
 		}
 		earlier := d.fail(op, t, delayer.ErrOutOfRange, errors.New("that is before the time of the ticket, and a message can only be postponed"))
 		earlier.Hint = "to make a message earlier: Cancel, and Schedule it anew"
