@@ -21,9 +21,9 @@ import (
 type Config struct {
 	Rings  Rings
 	Tenure string // names this tenure, and no other ever
-	// Prefetch is how many bundles of the log, and of each slot of the first ring, may be in hand; of
-	// other slots a quarter, and 8 at least. 0: LogPrefetch. It cannot change in a tenure: another
-	// consumer of the log would be another leader.
+	// Prefetch is how many bundles of the log may be in hand; of a slot of the first ring a quarter,
+	// and of others a sixteenth, but 8 at least. 0: LogPrefetch. It cannot change in a tenure:
+	// another consumer of the log would be another leader.
 	Prefetch int
 	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
 	// surrenders for Overfull, unless Prefetch is LeastPrefetch or less.
@@ -31,8 +31,10 @@ type Config struct {
 }
 
 const (
-	// LogPrefetch is the usual Config.Prefetch.
-	LogPrefetch = 256
+	// LogPrefetch is the usual Config.Prefetch. A bundle is in hand until the last of its records
+	// that are due soon is delivered: at 10,000 messages a second these are 500 bundles. If the log
+	// is full, what is held is written to slots, which makes others late.
+	LogPrefetch = 1024
 	// LeastPrefetch is how many there must be at least: the newest mark is one of them, and what
 	// waits for the next mark must not keep that away.
 	LeastPrefetch = 4

@@ -27,10 +27,14 @@ func (l *Leader) makeRoom() {
 
 // most is how many bundles of a queue may be in hand.
 func (l *Leader) most(from *source) int {
-	if from.queue.Ring > 0 {
+	switch from.queue.Ring {
+	case Log.Ring:
+		return l.cfg.Prefetch
+	case 0:
 		return max(2*LeastPrefetch, l.cfg.Prefetch/4)
+	default:
+		return max(2*LeastPrefetch, l.cfg.Prefetch/16)
 	}
-	return l.cfg.Prefetch
 }
 
 // full reports whether nothing more comes from a queue before something is acknowledged.

@@ -1,6 +1,7 @@
 package logsim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -93,14 +94,13 @@ func (w *world) choosePlan() {
 	w.plan = p
 }
 
+// usualPrefetch is a quarter of what leaders have, since a run has few messages.
+const usualPrefetch = leader.LogPrefetch / 4
+
 // memory is the bound of what a leader holds: the bundles that it may have in hand.
 func (p *plan) memory() int64 {
 	const slots = 8 // that are read at a time
-	prefetch := int64(p.prefetch)
-	if prefetch == 0 {
-		prefetch = 256
-	}
-	return (leader.LogPrefetch + slots*prefetch) * max(bundle.MaxSize, p.largest())
+	return (1 + slots) * int64(cmp.Or(p.prefetch, usualPrefetch)) * max(bundle.MaxSize, p.largest())
 }
 
 func (p *plan) largest() int64 {

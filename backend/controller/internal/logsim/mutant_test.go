@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{name: "it delivers before the mark", seed: 172, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
-	{name: "it does not wait for confirms", seed: 69, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it does not wait for confirms", seed: 219, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
 			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Outcome: leader.Stored}) })
 		}

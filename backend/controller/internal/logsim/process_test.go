@@ -242,7 +242,7 @@ func (p *process) begin() {
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
 	cfg := leader.Config{Rings: p.w.rings, Tenure: t.name, Memory: p.w.plan.budget}
-	cfg.Prefetch = max(cmp.Or(p.w.plan.prefetch, leader.LogPrefetch)>>(2*p.quarter), leader.LeastPrefetch)
+	cfg.Prefetch = max(cmp.Or(p.w.plan.prefetch, usualPrefetch)>>(2*p.quarter), leader.LeastPrefetch)
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}
