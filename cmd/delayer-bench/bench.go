@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 type benchCmd struct {
 	Quick       bool     `xor:"size" help:"A small run: accuracy, cost and hol, quorum queues. About three minutes on two cores."`
 	Full        bool     `xor:"size" help:"The reference run: every scenario, with quorum queues alone in 18 to 25 minutes. Subjects that would take minutes are left out, unless named."`
-	Out         string   `default:"report" placeholder:"DIR" help:"Where to write report.json and report.bench (default ${default})."`
+	Out         string   `default:"report" placeholder:"DIR" help:"Where to write report.json, report.html and report.bench (default ${default})."`
 	Backend     []string `enum:"${subjects}" placeholder:"NAME" help:"Measure only these: ${subjects}. Default: all, the controller with slots on quorum queues and with rounds on classic ones."`
 	Scenario    []string `enum:"${scenarios}" placeholder:"NAME" help:"Run only these: ${scenarios}. Default: accuracy, cost, hol and rate."`
 	QueueType   []string `enum:"quorum,classic" placeholder:"TYPE" help:"Type of the queues in which messages wait: quorum (at-least-once), classic. Default: both; quorum with --quick."`
@@ -53,9 +52,8 @@ func (c *benchCmd) Run(ctx context.Context, s streams) error {
 	display.End()
 	err = errors.Join(err, r.WriteText(s.out))
 	fmt.Fprintln(s.out)
-	err = errors.Join(err, write(s, filepath.Join(c.Out, "report.json"), r.WriteJSON),
-		write(s, filepath.Join(c.Out, "report.bench"), r.WriteBenchfmt))
-	if err != nil {
+	files := append([]outputFile{{"report.json", r.WriteJSON}}, pages(r)...)
+	if err := errors.Join(err, write(s, c.Out, files...)); err != nil {
 		return err
 	}
 	return failures(r)

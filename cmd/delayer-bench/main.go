@@ -15,7 +15,7 @@ import (
 // commands is the command line; kong reads it from the field tags.
 type commands struct {
 	Run    benchCmd  `cmd:"" default:"withargs" help:"Run the benchmark (default)."`
-	Render renderCmd `cmd:"" help:"Print the tables of a report.json, or draw its picture."`
+	Render renderCmd `cmd:"" help:"Write the pages of a report.json again."`
 	cli.Common
 }
 

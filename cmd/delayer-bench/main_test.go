@@ -126,6 +126,7 @@ func TestBenchWritesItsReport(t *testing.T) {
 	assert.False(t, report.Partial)
 	require.Len(t, report.Runs, 3)
 	assert.Equal(t, 40, report.Runs[0].Delivered)
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
 	assert.FileExists(t, filepath.Join(dir, "report.bench"))
 }
 

@@ -25,18 +25,27 @@ func reportFile(t *testing.T, version int) string {
 	return path
 }
 
-func TestRender(t *testing.T) {
+func TestRenderWritesThePagesAgain(t *testing.T) {
 	file := reportFile(t, report.SchemaVersion)
 	status, stdout, stderr := command(t.Context(), t, "render", file)
 	require.Equal(t, cli.OK, status, stderr)
-	assert.Contains(t, stdout, "binaryladder")
+	assert.Contains(t, stdout, "wrote "+filepath.Join(filepath.Dir(file), "report.html"))
 
-	picture := filepath.Join(t.TempDir(), "picture.svg")
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	status, _, stderr = command(t.Context(), t, "render", file, "--out", dir)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
+	assert.FileExists(t, filepath.Join(dir, "report.bench"))
+
+	picture := filepath.Join(dir, "picture.svg")
 	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture)
 	require.Equal(t, cli.OK, status, stderr)
 	assert.FileExists(t, picture)
 
-	status, _, stderr = command(t.Context(), t, "render", picture)
+	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture, "--out", dir)
+	assert.Equal(t, cli.Usage, status)
+	assert.Contains(t, stderr, "can't be used together")
+	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.html"))
 	assert.Equal(t, cli.Failed, status)
 	assert.Contains(t, stderr, "not a report.json")
 	status, _, stderr = command(t.Context(), t, "render", reportFile(t, 99))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"html/template"
 	"image/color"
 	"io"
 	"math"
@@ -17,8 +18,25 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// pictured are the measures of the picture.
-var pictured = []string{"broker CPU", "client CPU"}
+// A chart shows one or two measures of a scenario for each subject.
+type chart struct {
+	scenario, title string
+	measures        []string
+}
+
+var charts = []chart{
+	{"accuracy", "How late messages are", []string{"late p50", "p99"}},
+	{"accuracy", "Processor time for a message, at that rate", []string{"broker CPU", "client CPU"}},
+	cpu,
+	{"cost", "Messages taken", []string{"publish"}},
+	{"hol", "How late the short ones are", []string{"late p50", "p99"}},
+	{"rate", "In time up to", []string{"in time to"}},
+	{"backlog", "What a waiting message takes", []string{"memory", "disk"}},
+	{"backlog", "How late short ones are behind them", []string{"late p50", "p99"}},
+}
+
+// cpu is also the picture of a README.
+var cpu = chart{"cost", "Processor time for a message", []string{"broker CPU", "client CPU"}}
 
 // ErrNoPicture is returned by WritePicture for a report that holds nothing to draw.
 var ErrNoPicture = errors.New("nothing for a picture: it takes runs of scenario cost with the broker's processor time")
@@ -27,18 +45,18 @@ var ErrNoPicture = errors.New("nothing for a picture: it takes runs of scenario 
 // spread of the repetitions, as SVG on a white ground. It is of the report's first type of queue.
 // The error is [ErrNoPicture] or that of w.
 func (r *Report) WritePicture(w io.Writer) error {
-	for _, t := range tables(r) {
-		if t.Name != "cost" {
+	for _, t := range tables(r, true) {
+		if t.Name != cpu.scenario {
 			continue
 		}
-		title := "Processor time for a message"
+		c := cpu
 		if n := len(t.Rows[0].runs); n > 1 {
-			title += fmt.Sprintf(" (median and range of %d runs)", n)
+			c.title += fmt.Sprintf(" (median and range of %d runs)", n)
 		}
-		title += fmt.Sprintf("\n%s %s, %d cores, %s queues, %s", r.Broker.Product, r.Broker.Version, r.Machine.CPUs,
+		c.title += fmt.Sprintf("\n%s %s, %d cores, %s queues, %s", r.Broker.Product, r.Broker.Version, r.Machine.CPUs,
 			t.QueueType, r.Started.UTC().Format("2 January 2006"))
-		if svg, err := t.svg(title); err != nil || svg != "" {
-			_, err = io.WriteString(w, svg)
+		if svg, err := c.svg(t); err != nil || svg != "" {
+			_, err = io.WriteString(w, string(svg))
 			return err
 		}
 	}
@@ -73,28 +91,28 @@ func (t table) spreads(m measure) (out spreads) {
 
 // svg draws a row for each subject: the median of each measure, and a line for the range of the
 // repetitions. It returns "" if nothing was measured.
-func (t table) svg(title string) (string, error) {
+func (c chart) svg(t table) (template.HTML, error) {
 	p := plot.New()
 	for _, text := range []*draw.TextStyle{
 		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
 	} {
 		text.Font.Variant, text.Font.Size = "Sans", 12*pixel
 	}
-	p.Title.Text, p.Title.TextStyle.Font.Size, p.Title.Padding = title, 13*pixel, 8*pixel
+	p.Title.Text, p.Title.TextStyle.Font.Size, p.Title.Padding = c.title, 13*pixel, 8*pixel
 	p.Legend.Top, p.Legend.Padding = true, 4*pixel
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{Y: 0xee}, color.Gray{Y: 0xdd}
 	p.Add(grid)
 
 	lowest, highest := math.Inf(1), 0.0
-	for i, name := range pictured {
+	for i, name := range c.measures {
 		m := measures[slices.IndexFunc(measures, func(m measure) bool { return m.name == name })]
 		points := t.spreads(m)
 		if len(points.XYs) == 0 {
 			continue
 		}
 		for n := range points.XYs {
-			points.XYs[n].Y -= 0.3 * (float64(i) - float64(len(pictured)-1)/2) // beside one another
+			points.XYs[n].Y -= 0.3 * (float64(i) - float64(len(c.measures)-1)/2) // beside one another
 			lowest = min(lowest, points.XYs[n].X-points.XErrors[n].Low)
 			highest = max(highest, points.XYs[n].X+points.XErrors[n].High)
 		}
@@ -126,14 +144,14 @@ func (t table) svg(title string) (string, error) {
 		names[len(names)-1-i] = row.Name
 	}
 	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4+float64(len(pictured)) // room for the legend
+	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4+float64(len(c.measures)) // room for the legend
 
 	const width, rowHeight, rest, margin = 470, 26, 100, 12 * pixel // a viewer's font may be wider
-	canvas := vgsvg.New(width*pixel, vg.Length(rest+rowHeight*(len(names)+len(pictured)))*pixel)
+	canvas := vgsvg.New(width*pixel, vg.Length(rest+rowHeight*(len(names)+len(c.measures)))*pixel)
 	p.Draw(draw.Crop(draw.New(canvas), margin, -margin, margin/2, -margin/2))
 	var b bytes.Buffer
 	_, err := canvas.WriteTo(&b)
 	_, text, _ := strings.Cut(b.String(), "?>") // that is for files of their own
 	text = strings.ReplaceAll(text, "font-family:Liberation Sans", "font-family:Liberation Sans,Arial,sans-serif")
-	return strings.TrimSpace(text) + "\n", err
+	return template.HTML(strings.TrimSpace(text) + "\n"), err
 }

@@ -12,7 +12,7 @@ type measure struct {
 	scenarios  []string // nil: all
 	higher     bool     // higher is better
 	fault      bool     // counts what must not happen: summed, and in no table
-	wide       bool     // in report.bench alone: a terminal is narrow
+	wide       bool     // a column of report.html alone: a terminal is narrow
 	value      func(Run) (v float64, known bool)
 }
 

@@ -83,6 +83,24 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+func TestHTML(t *testing.T) {
+	r := example()
+	r.Command = "<script>"
+	var out bytes.Buffer
+	require.NoError(t, r.WriteHTML(&out))
+	page := out.String()
+	for _, want := range []string{
+		"Celery ladder", ">200<small>182–235</small>", "1 lost, 0 delivered twice; 1 early, by up to 0.4 ms", "declare: no permission", "The benchmark was interrupted",
+		"With --backend it is top-entry", "skipped: plugin, quorum queues: no exchange type x-delayed-message", "&lt;script&gt;",
+	} {
+		assert.True(t, strings.Contains(page, want), want)
+	}
+	assert.Equal(t, 4, strings.Count(page, "<svg"), "two charts of each scenario")
+	for _, never := range []string{"<script", "src=", "url(", "@import", "NaN", "Inf"} {
+		assert.False(t, strings.Contains(page, never), never)
+	}
+}
+
 func TestPicture(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, example().WritePicture(&out))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/delayer-go/delayer/internal/lib/format"
@@ -82,8 +83,8 @@ type Probe struct {
 // Subject is what --backend calls what was measured: backend and variant.
 func (r Run) Subject() string { return strings.TrimSpace(r.Backend + " " + r.Variant) }
 
-// Name is the subject's in tables, in the picture and while it is measured.
-func (r Run) Name() string { return plainNames.Replace(r.Subject()) }
+// Name is the subject's in tables, on pages and while it is measured.
+func (r Run) Name() string { return plainName(r.Subject()) }
 
 // plainNames are what is said instead of a name that one must have read about.
 var plainNames = strings.NewReplacer(
@@ -91,6 +92,20 @@ var plainNames = strings.NewReplacer(
 	"bit-entry", "NServiceBus ladder",
 	"top-entry", "Celery ladder",
 )
+
+func plainName(subject string) string { return plainNames.Replace(subject) }
+
+// named are the subjects with their names on the pages. Where --backend calls one otherwise, it is
+// said.
+func (r *Report) named() []Subject {
+	out := slices.Clone(r.Subjects)
+	for i, s := range out {
+		if out[i].Name = plainName(s.Name); out[i].Name != s.Name {
+			out[i].About += ". With --backend it is " + strings.Replace(s.Name, " ", "/", 1)
+		}
+	}
+	return out
+}
 
 // Problem says what is wrong with the run, or "". A baseline may lose, double or deliver early; it
 // fails only if nothing arrived at all.

@@ -26,8 +26,9 @@ type row struct {
 // A cell is one figure as text: the median, and the range below it if the repetitions differ.
 type cell struct{ Median, Between string }
 
-// tables groups the runs of a report, in the order in which they were made.
-func tables(r *Report) []table {
+// tables groups the runs of a report, in the order in which they were made. wide adds the columns
+// for which a terminal has no room.
+func tables(r *Report, wide bool) []table {
 	var out []table
 	for _, runs := range groupBy(r.Runs, func(run Run) string { return run.Scenario + run.QueueType }) {
 		t := table{Scenario: Scenario{Name: runs[0].Scenario}, QueueType: runs[0].QueueType}
@@ -35,7 +36,7 @@ func tables(r *Report) []table {
 			t.Scenario = r.Scenarios[i]
 		}
 		for _, m := range measures {
-			if m.in(t.Name) && m.of(runs).runs > 0 && !m.wide && !m.fault {
+			if m.in(t.Name) && m.of(runs).runs > 0 && (wide || !m.wide) && !m.fault {
 				t.Columns = append(t.Columns, m)
 			}
 		}

@@ -22,7 +22,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("Delayed messages on %s %s, %s%s",
 		r.Broker.Product, r.Broker.Version, r.Broker.How, partial), 0))
-	for _, t := range tables(r) {
+	for _, t := range tables(r, false) {
 		fmt.Fprintf(&b, "\n%s, %s queues: %s\n%s\n\n", t.Name, t.QueueType, t.Question, wrap(t.Setup, 0))
 		t.writeText(&b)
 		for _, note := range t.Notes() {
