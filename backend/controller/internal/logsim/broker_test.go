@@ -1,6 +1,7 @@
 package logsim
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -10,17 +11,30 @@ import (
 
 // A link carries packets in their order. They arrive when nothing holds them.
 type link struct {
-	w     *world
-	held  func() bool
-	queue []packet
-	last  time.Duration
-	dead  bool
+	w       *world
+	held    func() bool
+	queue   []packet
+	room    []packet // the array of the queue from its beginning, to be used again
+	last    time.Duration
+	dead    bool
+	arrived int64  // the last packet that has, or waits for what holds it
+	awaits  bool   // an event is planned for the next one:
+	arrive  func() // this
 }
 
 type packet struct {
-	at      time.Duration
-	do      func()
+	event
 	certain bool // also if the broker crashes
+}
+
+func newLink(w *world, held func() bool) *link {
+	l := &link{w: w, held: held}
+	l.arrive = func() {
+		l.pump()
+		l.awaits = false
+		l.await()
+	}
+	return l
 }
 
 func (l *link) send(latency time.Duration, do func()) {
@@ -28,8 +42,25 @@ func (l *link) send(latency time.Duration, do func()) {
 		return
 	}
 	l.last = max(l.last, l.w.now+latency)
-	l.queue = append(l.queue, packet{at: l.last, do: do})
-	l.w.after(l.last-l.w.now, l.pump)
+	l.w.count++
+	p := packet{event: event{l.last, l.w.count, do}}
+	if len(l.queue) == 0 {
+		l.queue = append(l.room[:0], p)
+		l.room = l.queue
+	} else {
+		l.queue = append(l.queue, p)
+	}
+	l.await()
+}
+
+// await plans when the next packet arrives: there is one event for all of a link.
+func (l *link) await() {
+	for i := 0; i < len(l.queue) && !l.awaits; i++ {
+		if p := &l.queue[i]; p.count > l.arrived {
+			l.arrived, l.awaits = p.count, true
+			l.w.push(event{p.at, p.count, l.arrive})
+		}
+	}
 }
 
 func (l *link) pump() {
@@ -67,15 +98,15 @@ type broker struct {
 	route  func(*item) []*destination
 	conns  []*conn
 	last   []byte // the last snapshot,
-	lasts  link   // in a queue that keeps one
+	lasts  *link  // in a queue that keeps one
 }
 
 func newBroker(w *world) *broker {
 	b := &broker{w: w, named: map[leader.Queue]*queue{}}
-	b.lasts = link{w: w, held: func() bool { return b.down }}
+	b.lasts = newLink(w, func() bool { return b.down })
 	for _, s := range append(w.rings.Slots(), leader.Log) {
 		q := &queue{b: b, name: s}
-		q.log = link{w: w, held: func() bool { return q.stuck || b.down }}
+		q.log = newLink(w, func() bool { return q.stuck || b.down })
 		b.queues, b.named[s] = append(b.queues, q), q
 	}
 	for range w.plan.destinations {
@@ -88,13 +119,13 @@ func newBroker(w *world) *broker {
 // A destination stores what is delivered, unless it refuses.
 type destination struct {
 	refuses, silent bool
-	log             link
+	log             *link
 	arrived         func(*item)
 }
 
 func (b *broker) newDestination(arrived func(*item)) *destination {
 	d := &destination{arrived: arrived}
-	d.log = link{w: b.w, held: func() bool { return d.silent || b.down }}
+	d.log = newLink(b.w, func() bool { return d.silent || b.down })
 	b.dests = append(b.dests, d)
 	return d
 }
@@ -154,7 +185,7 @@ func (b *broker) disk() time.Duration {
 type queue struct {
 	b         *broker
 	name      leader.Queue
-	log       link
+	log       *link
 	stuck     bool // it has no majority
 	ready     []*item
 	returned  []*item // these are served first
@@ -172,7 +203,7 @@ type channel struct {
 	tag     uint64
 	times   int // that it was consumed
 	unacked []unacked
-	acks    link
+	acks    *link
 }
 
 type unacked struct {
@@ -188,9 +219,22 @@ type consumer struct {
 
 func (b *broker) newChannel(c *conn, s leader.Queue) *channel {
 	ch := &channel{conn: c, queue: b.named[s]}
-	ch.acks = link{w: b.w, held: func() bool { return b.down }}
+	ch.acks = newLink(b.w, func() bool { return b.down })
 	c.channels = append(c.channels, ch)
 	return ch
+}
+
+// items are those in a queue that nobody has.
+func (q *queue) items() iter.Seq[*item] {
+	return func(yield func(*item) bool) {
+		for _, items := range [][]*item{q.returned, q.ready} {
+			for _, it := range items {
+				if !yield(it) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // store adds a message at the end.
@@ -327,7 +371,7 @@ type conn struct {
 	p        *process
 	tenure   bool // it is a leader's, or a candidate's
 	latency  time.Duration
-	up, back link
+	up, back *link
 	cut      bool
 	open     bool          // at the broker,
 	closed   time.Duration // until when
@@ -345,8 +389,8 @@ type publishing struct {
 func (b *broker) connect(p *process, tenure bool, lost func()) *conn {
 	c := &conn{b: b, p: p, tenure: tenure, open: true, alive: true, lost: lost}
 	c.latency = b.w.short(50*time.Microsecond, b.w.plan.latency)
-	c.up = link{w: b.w, held: func() bool { return c.cut || b.alarm }}
-	c.back = link{w: b.w, held: func() bool { return c.cut || p.stopped }}
+	c.up = newLink(b.w, func() bool { return c.cut || b.alarm })
+	c.back = newLink(b.w, func() bool { return c.cut || p.stopped })
 	b.conns = append(b.conns, c)
 	return c
 }
@@ -421,18 +465,18 @@ func (b *broker) crash() {
 		c.close()
 	}
 	for _, q := range b.queues {
-		b.survive(&q.log)
+		b.survive(q.log)
 	}
 	for _, d := range b.dests {
-		b.survive(&d.log)
+		b.survive(d.log)
 	}
-	b.survive(&b.lasts)
+	b.survive(b.lasts)
 }
 
 // survive does some of what was under way. What follows a lost write of the same log is lost too.
 func (b *broker) survive(log *link) {
 	under := log.queue
-	log.queue = nil
+	log.queue, log.room = nil, nil
 	survives := b.w.rand.IntN(len(under) + 1)
 	for i, p := range under {
 		if i < survives || p.certain {

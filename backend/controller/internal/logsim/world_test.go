@@ -81,7 +81,11 @@ func (e event) before(other event) bool {
 // after has something happen later.
 func (w *world) after(d time.Duration, do func()) {
 	w.count++
-	w.events = append(w.events, event{w.now + max(d, 0), w.count, do})
+	w.push(event{w.now + max(d, 0), w.count, do})
+}
+
+func (w *world) push(e event) {
+	w.events = append(w.events, e)
 	h := w.events
 	for i := len(h) - 1; i > 0; { // a heap of our own: this is where the time goes
 		parent := (i - 1) / 2
@@ -140,9 +144,12 @@ func (w *world) runUntil(end time.Duration) {
 				first = p
 			}
 		}
+		until := w.now
+		if next-w.now > 40*time.Second && w.now-w.busy > restless {
+			until = w.quiet(next - 30*time.Second)
+		}
 		switch {
-		case next-w.now > 40*time.Second && w.now-w.busy > restless && w.quiet(next-30*time.Second) > w.now:
-			until := w.quiet(next - 30*time.Second)
+		case until > w.now:
 			w.trace("world", "skip", "%v", until-w.now)
 			w.account.Skipped += until - w.now
 			w.now = until
@@ -164,10 +171,10 @@ func (w *world) runUntil(end time.Duration) {
 func (w *world) quiet(until time.Duration) time.Duration {
 	led := false
 	for _, p := range w.processes {
-		if p.tenure == nil || p.tenure.over || !p.now().Known || len(p.out.queue) > 0 {
+		if p.tenure == nil || p.tenure.over || len(p.out.queue) > 0 {
 			return 0
 		}
-		if p.tenure.leader.Leads() && !p.tenure.leader.Rests() {
+		if p.tenure.leader.Leads() && !p.tenure.leader.Rests() || !p.now().Known {
 			return 0
 		}
 		led = led || p.tenure.leader.Leads()
@@ -177,7 +184,7 @@ func (w *world) quiet(until time.Duration) time.Duration {
 	}
 	shown := w.clock.shown()
 	for _, q := range w.broker.queues {
-		for _, it := range slices.Concat(q.ready, q.returned) {
+		for it := range q.items() {
 			if q.name == leader.Log || it.bundle == nil {
 				return 0
 			}
