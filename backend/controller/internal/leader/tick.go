@@ -11,7 +11,7 @@ const slowTick, idleTick = 50 * time.Millisecond, 500 * time.Millisecond
 // tick does what is due, and returns when to do so again.
 func (l *Leader) tick() (next time.Duration) {
 	pace := slowTick
-	if l.Rests() {
+	if l.Rests() || l.queues() {
 		pace = idleTick
 	}
 	if l.now.Mono-l.told.Mono >= pace || l.now.Mono < l.told.Mono || l.told.Mono == 0 {
@@ -30,6 +30,9 @@ func (l *Leader) tick() (next time.Duration) {
 	}
 	return max(next, l.now.Mono)
 }
+
+// queues reports whether this is a candidate that waits for its turn: its mark is in the log.
+func (l *Leader) queues() bool { return !l.leading && len(l.marks.sent) > 0 && len(l.events) == 0 }
 
 // tend looks at what changes slowly.
 func (l *Leader) tend() {
