@@ -1,7 +1,6 @@
 package leader
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -256,13 +255,18 @@ func (l *Leader) again(w *write) {
 // abandon finds writes that are not confirmed: their records go elsewhere. If such a bundle is
 // stored later it is skipped.
 func (l *Leader) abandon() {
-	for _, id := range slices.Sorted(maps.Keys(l.writes)) {
-		w := l.writes[id]
+	var late []uint64
+	for id, w := range l.writes {
 		if !w.abandoned && w.to != Log && len(w.items) > 0 && l.now.Mono-w.since > silentAfter {
-			w.abandoned, l.void[id] = true, true
-			l.silent[w.to] = l.now.Mono + silentFor
-			l.again(w)
+			late = append(late, id)
 		}
+	}
+	slices.Sort(late)
+	for _, id := range late {
+		w := l.writes[id]
+		w.abandoned, l.void[id] = true, true
+		l.silent[w.to] = l.now.Mono + silentFor
+		l.again(w)
 	}
 }
 

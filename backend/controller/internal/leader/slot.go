@@ -70,10 +70,11 @@ func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
 	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]bool{}}
 	s.until = l.rings.end(t)
 	l.slots[q] = s
-	l.order = append(l.order, s)
-	slices.SortStableFunc(l.order, func(a, b *slot) int {
-		return l.rings.begin(a.turn).Compare(l.rings.begin(b.turn))
-	})
+	at, begin := len(l.order), l.rings.begin(t)
+	for at > 0 && l.rings.begin(l.order[at-1].turn).After(begin) {
+		at--
+	}
+	l.order = slices.Insert(l.order, at, s)
 	return s
 }
 

@@ -97,8 +97,8 @@ type broker struct {
 	dests  []*destination
 	route  func(*item) []*destination
 	conns  []*conn
-	last   []byte // the last snapshot,
-	lasts  *link  // in a queue that keeps one
+	last   *bundle.Counts // the last snapshot,
+	lasts  *link          // in a queue that keeps one
 }
 
 func newBroker(w *world) *broker {
@@ -154,17 +154,18 @@ func (b *broker) deliver(it *item) func(answer func(leader.Outcome)) {
 
 // keep stores a snapshot in place of the last one.
 func (b *broker) keep(c *bundle.Counts) func(answer func(leader.Outcome)) {
-	written := c.Bytes()
 	return func(answer func(leader.Outcome)) {
-		b.lasts.send(b.disk(), func() { b.last = written; answer(leader.Stored) })
+		b.lasts.send(b.disk(), func() { b.last = c; answer(leader.Stored) })
 	}
 }
 
 // known is the last snapshot, and how many bundles are in each slot that has a majority.
 func (b *broker) known() (last *bundle.Counts, bundles map[leader.Queue]int) {
-	last, err := bundle.ReadCounts(b.last)
-	if err != nil && b.last != nil {
-		b.w.account.problem("a snapshot cannot be read: %v", err)
+	if b.last != nil {
+		var err error
+		if last, err = bundle.ReadCounts(b.last.Bytes()); err != nil {
+			b.w.account.problem("a snapshot cannot be read: %v", err)
+		}
 	}
 	bundles = map[leader.Queue]int{}
 	for _, q := range b.queues {

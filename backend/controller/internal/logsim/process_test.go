@@ -170,10 +170,9 @@ func (p *process) now() leader.Now {
 	if width > time.Second {
 		return n
 	}
-	unset := w.clock.unset()
-	early := time.Duration(p.share * float64(width))
-	r := brokertime.Reading{Earliest: unset.Add(p.offset - early), Latest: unset.Add(p.offset + width - early)}
-	n.Clock, n.Known = r, true
+	seen := w.clock.passed(w.now) + p.offset - time.Duration(p.share*float64(width))
+	n.Clock = brokertime.Reading{Earliest: w.clock.begin.Add(seen), Latest: w.clock.begin.Add(seen + width)}
+	n.Known = true
 	return n
 }
 
