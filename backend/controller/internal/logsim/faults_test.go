@@ -45,11 +45,12 @@ const day = 24 * time.Hour
 
 var (
 	shortDelays = []delays{
-		{20, 100 * time.Millisecond, 3 * time.Second}, {40, 3 * time.Second, 20 * time.Second}, {30, 20 * time.Second, 160 * time.Second},
-		{10, 140 * time.Second, 5 * time.Minute},
+		{200, 100 * time.Millisecond, 3 * time.Second}, {400, 3 * time.Second, 20 * time.Second}, {300, 20 * time.Second, 160 * time.Second},
+		{100, 140 * time.Second, 5 * time.Minute},
 	}
-	mixedDelays = append([]delays{
-		{10, 5 * time.Minute, 80 * time.Minute}, {4, 70 * time.Minute, 28 * time.Hour}, {2, day, 40 * day}, {1, 20 * day, 700 * day},
+	mixedDelays = append([]delays{ // years are rare: each 36 hours of them all slots are looked at
+		{100, 5 * time.Minute, 80 * time.Minute}, {40, 70 * time.Minute, 28 * time.Hour}, {20, day, 40 * day}, {9, 20 * day, 60 * day},
+		{1, 20 * day, 700 * day},
 	}, shortDelays...)
 )
 
