@@ -242,7 +242,7 @@ func (l *Leader) delivered(d Delivered) {
 		l.surrender(fmt.Sprintf("a bundle cannot be read: %v", d.Err))
 	case b == nil:
 		if s != nil {
-			l.known.counts[d.Queue].Exact = false
+			l.known.of(d.Queue).Exact = false
 		}
 		l.do(Deliver{&Item{parcels: []part{{p, -1}}, Raw: d.Raw}})
 	case b.Records[0].Kind == bundle.Mark:

@@ -97,7 +97,7 @@ func (l *Leader) marked(s *slot, p *parcel, d Delivered) {
 		return
 	}
 	l.finish(p)
-	l.known.counts[s.queue].Bundles--
+	l.known.of(s.queue).Bundles--
 	switch {
 	case !own || d.Bundle.Number != s.tail:
 	case d.Again:

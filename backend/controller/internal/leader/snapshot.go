@@ -12,7 +12,7 @@ import (
 
 // known is what a leader knows of what waits, and what the one before it knew.
 type known struct {
-	counts map[Queue]*bundle.TurnCount // of slots: of what is in the queue and not in hand
+	counts [][]bundle.TurnCount // by ring and slot: of what is in the queue and not in hand
 
 	partial   map[*parcel]bool // bundles of which some records are finished
 	inherited map[name]*bundle.Progress
@@ -41,12 +41,18 @@ const (
 )
 
 func newKnown(rings Rings) known {
-	k := known{counted: -markIdle, counts: map[Queue]*bundle.TurnCount{}, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
-	for _, q := range rings.Slots() {
-		k.counts[q] = &bundle.TurnCount{Turn: bundle.Turn{Level: q.Ring, Number: int64(q.Index)}}
+	k := known{counted: -markIdle, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
+	for ring := range rings {
+		k.counts = append(k.counts, make([]bundle.TurnCount, rings[ring].Slots))
+		for i := range k.counts[ring] {
+			k.counts[ring][i].Turn = bundle.Turn{Level: ring, Number: int64(i)}
+		}
 	}
 	return k
 }
+
+// of is the count of a slot.
+func (k *known) of(q Queue) *bundle.TurnCount { return &k.counts[q.Ring][q.Index] }
 
 // recalled takes the snapshot of the leader before. A count is still exact if its slot has as many
 // bundles as then, and was not open, then or since: only leaders write there, so what is not open
@@ -66,7 +72,7 @@ func (l *Leader) recalled(e Recalled) {
 			opens := l.rings.Opens(c.Turn).Add(-setClock)
 			closed := l.now.Known && opens.After(l.now.Clock.Latest) && e.Counts.At != 0 && opens.After(e.Counts.At.Time())
 			c.Exact = c.Exact && closed && is && bundles == c.Bundles && (c.First > 0 || c.Messages == 0)
-			l.known.counts[q] = &c
+			*l.known.of(q) = c
 		}
 		for _, p := range e.Counts.Progress {
 			l.known.inherited[name{p.Writer, p.Number}] = &p
@@ -86,10 +92,10 @@ func (l *Leader) recallProgress(p *parcel, b *bundle.Bundle) {
 
 // countWritten counts a bundle that is stored.
 func (l *Leader) countWritten(w *write) {
-	c := l.known.counts[w.to]
-	if c == nil {
-		return // it is in the log
+	if w.to == Log {
+		return
 	}
+	c := l.known.of(w.to)
 	l.known.changed = true
 	c.Bundles++
 	switch {
@@ -137,7 +143,7 @@ func include(c *bundle.Count, r *bundle.Record) {
 // countRead counts a bundle that came from a slot.
 func (l *Leader) countRead(q Queue, b *bundle.Bundle) {
 	l.known.changed = true
-	c := l.known.counts[q]
+	c := l.known.of(q)
 	c.Bundles--
 	for i := range b.Records {
 		switch b.Records[i].Kind {
@@ -152,7 +158,7 @@ func (l *Leader) countRead(q Queue, b *bundle.Bundle) {
 // countEmpty notes that nothing is in a slot. What was counted there by a leader that was lost is
 // forgotten.
 func (l *Leader) countEmpty(s *slot) {
-	c, empty := l.known.counts[s.queue], bundle.TurnCount{Turn: s.turn, Count: bundle.Count{Exact: true}}
+	c, empty := l.known.of(s.queue), bundle.TurnCount{Turn: s.turn, Count: bundle.Count{Exact: true}}
 	l.known.changed = l.known.changed || *c != empty
 	*c = empty
 }
@@ -179,7 +185,7 @@ func (l *Leader) counts() *bundle.Counts {
 		c.Held.First, c.Held.Last = 0, 0
 	}
 	for _, q := range l.rings.Slots() {
-		t := *l.known.counts[q]
+		t := *l.known.of(q)
 		if s := l.slots[q]; s != nil {
 			t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
 			t.Messages += s.hand.Messages

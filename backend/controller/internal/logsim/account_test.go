@@ -182,8 +182,8 @@ func (a *account) stored(it *item) {
 
 // sent looks at the size of a bundle.
 func (a *account) sent(it *item) {
-	if size := len(it.bundle.Bytes()); size > bundle.MaxSize && len(it.bundle.Records) > 1 {
-		a.problem("a bundle of %d records has %d bytes", len(it.bundle.Records), size)
+	if n := len(it.bundle.Records); n > 1 && len(it.bundle.Bytes()) > bundle.MaxSize {
+		a.problem("a bundle of %d records is too large", n)
 	}
 }
 

@@ -106,10 +106,13 @@ func (p *plan) memory() int64 {
 
 func (p *plan) largest() int64 {
 	if p.large > 0 {
-		return 200_000
+		return int64(len(zeros))
 	}
 	return 2000
 }
+
+// zeros are what messages have as payload.
+var zeros [200_000]byte
 
 func (w *world) delay() time.Duration {
 	sum := 0

@@ -135,7 +135,7 @@ func (p *process) publish(r *record, ticket bool) {
 	r.notBefore, r.noticed = w.clock.passed(w.now)+r.delay, w.clock.noticed()
 	r.unsettled = w.now < w.clock.stepped
 	r.last = w.clock.after(r.delay)
-	rec := bundle.Record{ID: r.id(), To: r.destination(), Ticket: ticket, Payload: make([]byte, r.size)}
+	rec := bundle.Record{ID: r.id(), To: r.destination(), Ticket: ticket, Payload: zeros[:r.size]}
 	rec.Due, rec.Left, rec.Own = leader.Enter(now, r.delay)
 	r.due, r.own = rec.Due, rec.Own != 0
 	w.account.order++

@@ -258,8 +258,7 @@ func (c *clock) noticed() time.Duration {
 // passed is how much time has passed by the broker's clock, had it not been set.
 func (c *clock) passed(at time.Duration) time.Duration { return at + at*time.Duration(c.ppm)/1_000_000 }
 
-func (c *clock) unset() time.Time { return c.begin.Add(c.passed(c.w.now)) }
-func (c *clock) shown() time.Time { return c.unset().Add(c.offset) }
+func (c *clock) shown() time.Time { return c.begin.Add(c.passed(c.w.now) + c.offset) }
 
 func newWorld(o options) *world {
 	w := &world{options: o, rand: rand.New(rand.NewPCG(o.Seed, 0)), rings: leader.Default()}
