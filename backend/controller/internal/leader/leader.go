@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/acks"
@@ -156,13 +157,14 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 
 // takeEvents takes events in their order, once the broker's time is known, and the last snapshot.
 func (l *Leader) takeEvents() {
-	for len(l.events) > 0 && l.now.Known && l.known.asked == 0 && !l.over {
-		e := l.events[0]
+	taken := 0
+	for taken < len(l.events) && l.now.Known && l.known.asked == 0 && !l.over {
+		e := l.events[taken]
 		if d, is := e.(Delivered); is && d.Queue == Log && !l.leading {
 			l.lead()
-			return
+			break
 		}
-		l.events = l.events[1:]
+		taken++
 		switch e := e.(type) {
 		case Delivered:
 			l.delivered(e)
@@ -176,6 +178,7 @@ func (l *Leader) takeEvents() {
 			l.known.writing = false
 		}
 	}
+	l.events = slices.Delete(l.events, 0, taken)
 }
 
 // Overfull is why a leader surrenders that holds more than Config.Memory. The next tenure is to

@@ -184,21 +184,22 @@ func (l *Leader) counts() *bundle.Counts {
 	if c.Held.First = min(max(c.Held.First, c.At), c.Held.Last); c.Held.Messages == 0 { // the first may be delivered
 		c.Held.First, c.Held.Last = 0, 0
 	}
-	for _, q := range l.rings.Slots() {
-		t := *l.known.of(q)
-		if s := l.slots[q]; s != nil {
-			t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
-			t.Messages += s.hand.Messages
-			t.Changes += s.hand.Changes
-			t.First, t.Last = 0, 0
-		}
-		// A bundle that came before its confirm makes a count negative for a moment.
-		t.Bundles, t.Messages, t.Changes = max(t.Bundles, 0), max(t.Messages, 0), max(t.Changes, 0)
-		if t.Messages == 0 {
-			t.First, t.Last = 0, 0
-		}
-		if t.Bundles+t.Messages > 0 || !t.Exact {
-			c.Turns = append(c.Turns, t)
+	for ring, turns := range l.known.counts {
+		for i, t := range turns {
+			if s := l.slots[Queue{ring, i}]; s != nil {
+				t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
+				t.Messages += s.hand.Messages
+				t.Changes += s.hand.Changes
+				t.First, t.Last = 0, 0
+			}
+			// A bundle that came before its confirm makes a count negative for a moment.
+			t.Bundles, t.Messages, t.Changes = max(t.Bundles, 0), max(t.Messages, 0), max(t.Changes, 0)
+			if t.Messages == 0 {
+				t.First, t.Last = 0, 0
+			}
+			if t.Bundles+t.Messages > 0 || !t.Exact {
+				c.Turns = append(c.Turns, t)
+			}
 		}
 	}
 	return c

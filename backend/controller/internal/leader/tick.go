@@ -11,7 +11,10 @@ const slowTick, idleTick = 50 * time.Millisecond, 500 * time.Millisecond
 // tick does what is due, and returns when to do so again.
 func (l *Leader) tick() (next time.Duration) {
 	pace := slowTick
-	if l.Rests() || l.queues() {
+	switch {
+	case l.queues():
+		pace = markEvery
+	case l.Rests():
 		pace = idleTick
 	}
 	if l.now.Mono-l.told.Mono >= pace || l.now.Mono < l.told.Mono || l.told.Mono == 0 {

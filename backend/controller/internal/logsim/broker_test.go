@@ -287,7 +287,7 @@ func (q *queue) serve() {
 			from = &q.ready
 		}
 		c, it := q.consumers[0], (*from)[0]
-		*from = (*from)[1:]
+		*from = slices.Delete(*from, 0, 1)
 		c.tag++
 		c.has++
 		tag, ch, again := c.tag, c.channel, it.again
