@@ -137,7 +137,7 @@ func (a *account) known(t *tenure, c *bundle.Counts) {
 		}
 		a.Exact++
 		var has bundle.Count
-		for it := range q.items() {
+		for _, it := range q.items {
 			for _, r := range it.records() {
 				if r.Kind == bundle.Message {
 					if has.Messages++; has.Messages == 1 {
@@ -358,7 +358,7 @@ func (a *account) late(r *record, at time.Duration) {
 func (a *account) rest() {
 	b := a.w.broker
 	for _, q := range b.queues {
-		for it := range q.items() {
+		for _, it := range q.items {
 			switch {
 			case it.bundle == nil && q.name.Ring > 0: // it came when the slot was being released
 				it.kept = true // in its next turn

@@ -1,7 +1,6 @@
 package logsim
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -14,7 +13,6 @@ type link struct {
 	w       *world
 	held    func() bool
 	queue   []packet
-	room    []packet // the array of the queue from its beginning, to be used again
 	last    time.Duration
 	dead    bool
 	arrived int64  // the last packet that has, or waits for what holds it
@@ -43,13 +41,7 @@ func (l *link) send(latency time.Duration, do func()) {
 	}
 	l.last = max(l.last, l.w.now+latency)
 	l.w.count++
-	p := packet{event: event{l.last, l.w.count, do}}
-	if len(l.queue) == 0 {
-		l.queue = append(l.room[:0], p)
-		l.room = l.queue
-	} else {
-		l.queue = append(l.queue, p)
-	}
+	l.queue = append(l.queue, packet{event: event{l.last, l.w.count, do}})
 	l.await()
 }
 
@@ -66,7 +58,7 @@ func (l *link) await() {
 func (l *link) pump() {
 	for len(l.queue) > 0 && l.queue[0].at <= l.w.now && !l.dead && !l.held() {
 		do := l.queue[0].do
-		l.queue = l.queue[1:]
+		l.queue = slices.Delete(l.queue, 0, 1)
 		do()
 	}
 }
@@ -170,7 +162,7 @@ func (b *broker) known() (last *bundle.Counts, bundles map[leader.Queue]int) {
 	bundles = map[leader.Queue]int{}
 	for _, q := range b.queues {
 		if len(q.log.queue) == 0 {
-			bundles[q.name] = len(q.ready) + len(q.returned)
+			bundles[q.name] = len(q.items)
 		}
 	}
 	return last, bundles
@@ -187,9 +179,9 @@ type queue struct {
 	b         *broker
 	name      leader.Queue
 	log       *link
-	stuck     bool // it has no majority
-	ready     []*item
-	returned  []*item // these are served first
+	stuck     bool    // it has no majority
+	items     []*item // that no channel has
+	returned  int     // so many of these have been given back, and are first
 	consumers []*consumer
 	cancelled []*consumer // some of these have messages
 }
@@ -225,23 +217,10 @@ func (b *broker) newChannel(c *conn, s leader.Queue) *channel {
 	return ch
 }
 
-// items are those in a queue that nobody has.
-func (q *queue) items() iter.Seq[*item] {
-	return func(yield func(*item) bool) {
-		for _, items := range [][]*item{q.returned, q.ready} {
-			for _, it := range items {
-				if !yield(it) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // store adds a message at the end.
 func (q *queue) store(it *item, then func()) {
 	q.log.send(q.b.disk(), func() {
-		q.ready = append(q.ready, it)
+		q.items = append(q.items, it)
 		then()
 		q.serve()
 	})
@@ -281,13 +260,9 @@ func (q *queue) cancel(ch *channel) {
 
 // serve delivers to the active consumer.
 func (q *queue) serve() {
-	for len(q.consumers) > 0 && q.consumers[0].has < q.consumers[0].prefetch && len(q.returned)+len(q.ready) > 0 {
-		from := &q.returned
-		if len(q.returned) == 0 {
-			from = &q.ready
-		}
-		c, it := q.consumers[0], (*from)[0]
-		*from = slices.Delete(*from, 0, 1)
+	for len(q.consumers) > 0 && q.consumers[0].has < q.consumers[0].prefetch && len(q.items) > 0 {
+		c, it := q.consumers[0], q.items[0]
+		q.items, q.returned = slices.Delete(q.items, 0, 1), max(0, q.returned-1)
 		c.tag++
 		c.has++
 		tag, ch, again := c.tag, c.channel, it.again
@@ -360,7 +335,8 @@ func (q *queue) forget(ch *channel) {
 	for _, u := range ch.unacked { // behind what others have given back, also if that came later
 		u.has--
 		u.again = true
-		q.returned = append(q.returned, u.item)
+		q.items = slices.Insert(q.items, q.returned, u.item)
+		q.returned++
 	}
 	ch.unacked = nil
 	q.serve()
@@ -477,7 +453,7 @@ func (b *broker) crash() {
 // survive does some of what was under way. What follows a lost write of the same log is lost too.
 func (b *broker) survive(log *link) {
 	under := log.queue
-	log.queue, log.room = nil, nil
+	log.queue = nil
 	survives := b.w.rand.IntN(len(under) + 1)
 	for i, p := range under {
 		if i < survives || p.certain {

@@ -470,24 +470,24 @@ func (w *world) stick(d time.Duration) {
 func (w *world) meddleWithQueue() {
 	q := w.broker.queues[w.rand.IntN(len(w.broker.queues))]
 	for range 10 { // rather one in which something is
-		if other := w.broker.queues[w.rand.IntN(len(w.broker.queues))]; len(q.ready)+len(q.consumers) == 0 {
+		if other := w.broker.queues[w.rand.IntN(len(w.broker.queues))]; len(q.items)-q.returned+len(q.consumers) == 0 {
 			q = other
 		}
 	}
 	switch w.rand.IntN(3) {
 	case 0:
 		w.account.fault(time.Second, -1, false, "%s is purged", name(q.name))
-		q.lose(q.ready, q.returned)
-		q.ready, q.returned = nil, nil
+		q.lose(q.items...)
+		q.items, q.returned = nil, 0
 	case 1:
 		w.account.fault(15*time.Minute, -1, false, "%s is deleted and declared again", name(q.name))
-		q.lose(q.ready, q.returned)
-		q.ready, q.returned = nil, nil
+		q.lose(q.items...)
+		q.items, q.returned = nil, 0
 		for _, c := range w.broker.conns {
 			for _, ch := range c.channels {
 				if ch.queue == q && !ch.gone {
 					for _, u := range ch.unacked {
-						q.lose([]*item{u.item})
+						q.lose(u.item)
 					}
 					ch.gone, ch.unacked = true, nil
 				}
@@ -507,8 +507,8 @@ func (w *world) meddleWithQueue() {
 }
 
 // lose notes what a stranger has taken away.
-func (q *queue) lose(all ...[]*item) {
-	for _, it := range slices.Concat(all...) {
+func (q *queue) lose(all ...*item) {
+	for _, it := range all {
 		if it.bundle == nil {
 			it.kept = true // nobody can
 			continue

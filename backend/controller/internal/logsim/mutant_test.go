@@ -32,27 +32,27 @@ var mutants = []mutant{
 	{name: "it acknowledges a bundle before its last record", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool { return len(b.Records) > 1 })
 	}},
-	{name: "it acknowledges changes at once", seed: 9, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
+	{name: "it acknowledges changes at once", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool {
 			return b.Records[0].Kind == bundle.Cancel || b.Records[0].Kind == bundle.Postpone
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 52, counts: true, effects: elsewhere},
-	{name: "it writes slots after its tenure", seed: 63, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it writes slots on another connection", seed: 37, counts: true, effects: elsewhere},
+	{name: "it writes slots after its tenure", seed: 40, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
 		}
 		return elsewhere(t, e)
 	}},
-	{name: "it forgets one of two with the same id", seed: 8, events: forgetsOne},
+	{name: "it forgets one of two with the same id", seed: 2, events: forgetsOne},
 	{name: "it delivers both of two with the same id", seed: 1, events: deliversBoth},
-	{name: "its marks overtake", seed: 35, effects: overtaking},
+	{name: "its marks overtake", seed: 37, effects: overtaking},
 	{name: "its marks are too early", seed: 21, accepts: func(n leader.Now) leader.Now {
 		n.Clock.Latest = n.Clock.Latest.Add(-leader.AcceptedBefore) // changes are accepted when marks have been written
 		return n
 	}},
-	{name: "a late confirm is certain", seed: 127, confirmed: true},
+	{name: "a late confirm is certain", seed: 35, confirmed: true},
 	{name: "it loses the order", seed: 162, events: changed(func(_ *tenure, d leader.Delivered, records []bundle.Record) []bundle.Record {
 		if d.Queue == leader.Log {
 			slices.Reverse(records)
@@ -62,7 +62,7 @@ var mutants = []mutant{
 	{name: "it does not read slots to their end", seed: 3, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, false)
 	}},
-	{name: "it delivers before the mark", seed: 172, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it delivers before the mark", seed: 35, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
 	{name: "it does not wait for confirms", seed: 219, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
@@ -84,7 +84,7 @@ var mutants = []mutant{
 	}},
 	{name: "it believes every count", seed: 6, events: believes, counts: true},
 	{name: "it takes all of a bundle for done", seed: 13, events: skips},
-	{name: "it takes what it has written elsewhere", seed: 1291, events: takesBoth},
+	{name: "it takes what it has written elsewhere", seed: 120, events: takesBoth},
 	{name: "it leads unbidden", seed: 2, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is && w.To == leader.Log && !t.leader.Leads() {
 			t.w.after(time.Second, func() { t.feed(leader.Delivered{Queue: leader.Log, Tag: 1, Bundle: w.Bundle}) })
@@ -168,7 +168,7 @@ func overtaking(t *tenure, e leader.Effect) []leader.Effect {
 	q := t.w.broker.named[leader.Log]
 	it := &item{bundle: w.Bundle, byLeader: true}
 	t.write(t.conn, func(answer func(leader.Outcome)) {
-		q.returned = append([]*item{it}, q.returned...)
+		q.items, q.returned = slices.Insert(q.items, 0, it), q.returned+1
 		q.serve()
 		answer(leader.Stored)
 	}, func(o leader.Outcome) { t.feed(leader.Written{ID: w.ID, Outcome: o}) })

@@ -184,7 +184,7 @@ func (w *world) quiet(until time.Duration) time.Duration {
 	}
 	shown := w.clock.shown()
 	for _, q := range w.broker.queues {
-		for it := range q.items() {
+		for _, it := range q.items {
 			if q.name == leader.Log || it.bundle == nil {
 				return 0
 			}
