@@ -38,7 +38,7 @@ var mutants = []mutant{
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 37, counts: true, effects: elsewhere},
+	{name: "it writes slots on another connection", seed: 21, counts: true, effects: elsewhere},
 	{name: "it writes slots after its tenure", seed: 40, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
@@ -47,7 +47,7 @@ var mutants = []mutant{
 	}},
 	{name: "it forgets one of two with the same id", seed: 2, events: forgetsOne},
 	{name: "it delivers both of two with the same id", seed: 1, events: deliversBoth},
-	{name: "its marks overtake", seed: 37, effects: overtaking},
+	{name: "its marks overtake", seed: 6, effects: overtaking},
 	{name: "its marks are too early", seed: 21, accepts: func(n leader.Now) leader.Now {
 		n.Clock.Latest = n.Clock.Latest.Add(-leader.AcceptedBefore) // changes are accepted when marks have been written
 		return n
@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{name: "it delivers before the mark", seed: 35, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
-	{name: "it does not wait for confirms", seed: 219, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it does not wait for confirms", seed: 212, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
 			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Outcome: leader.Stored}) })
 		}
@@ -84,7 +84,7 @@ var mutants = []mutant{
 	}},
 	{name: "it believes every count", seed: 6, events: believes, counts: true},
 	{name: "it takes all of a bundle for done", seed: 13, events: skips},
-	{name: "it takes what it has written elsewhere", seed: 120, events: takesBoth},
+	{name: "it takes what it has written elsewhere", seed: 1325, events: takesBoth},
 	{name: "it leads unbidden", seed: 2, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is && w.To == leader.Log && !t.leader.Leads() {
 			t.w.after(time.Second, func() { t.feed(leader.Delivered{Queue: leader.Log, Tag: 1, Bundle: w.Bundle}) })
