@@ -26,8 +26,8 @@
 //
 // RabbitMQ 4.4 on all nodes. Older brokers ignore the header, and would deliver at once. Nothing in
 // AMQP 0-9-1 tells which broker does. So a Delayer proves it on each connection, with messages of
-// its own, before the first message and about every ten seconds: the comment of the type gate says how. Without proof
-// Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
+// its own, before the first message and about every ten seconds: the comment of the type gate says
+// how. Without proof Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
 //
 // Permissions to configure, write and read names that begin with the prefix, and to write to the
 // destinations.
@@ -39,16 +39,16 @@
 //
 // # Guarantees
 //
-// Those of quorum queues with at-least-once dead-lettering: what was confirmed survives crashes, and
-// the loss of a minority of the cluster's nodes. After a crash a message may come twice.
+// Those of quorum queues with at-least-once dead-lettering: what was confirmed survives crashes,
+// and the loss of a minority of the cluster's nodes. After a crash a message may come twice.
 //
 // Some acts of an operator deliver what waits at once, or delete it, and the Delayer cannot prevent
 // that: rabbit_quorum_queue:retry_delayed delivers, purging a waiting queue deletes.
 //
 // # What the consumer sees
 //
-// [delayer.Header], the headers of dead-lettering, and x-opt-delivery-time with the time at which the
-// message was due by the broker's clock. That time has passed, so a queue that the consumer
+// [delayer.Header], the headers of dead-lettering, and x-opt-delivery-time with the time at which
+// the message was due by the broker's clock. That time has passed, so a queue that the consumer
 // publishes the message to does not hide it again. Publish removes it from a message that was
 // delivered, and refuses one that a program has set itself.
 package native
@@ -68,8 +68,8 @@ const Name = "native"
 // Config is how many queues there are. A zero field means its default. The QueueType of the Options
 // must be quorum, its default.
 type Config struct {
-	// Queues is how many waiting queues there are, 1 to 16. All Delayers of a prefix must agree. One
-	// dead-letters four or five thousand messages a second. Default: 4.
+	// Queues is how many waiting queues there are, 1 to 16. All Delayers of a prefix must agree.
+	// One dead-letters four or five thousand messages a second. Default: 4.
 	Queues int `yaml:"queues"`
 }
 
@@ -98,14 +98,13 @@ func Open(ctx context.Context, opts delayer.Options, cfg Config) (delayer.Delaye
 		c.Close()
 		return nil, lacking(fmt.Errorf("RabbitMQ %s does not hide messages until their time", version))
 	}
+	s.prover = newProver(s.names, s.queues)
 	e, err := c.Start(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	s.prover = newProver(s, e, settings)
-	close(s.opened)
 	e.Drained = s.prover.close
-	if err := s.prover.open(ctx); err != nil {
+	if err := s.prover.start(ctx, e, settings); err != nil {
 		_ = e.Close()
 		return nil, err
 	}
@@ -151,5 +150,5 @@ func newStrategy(opts delayer.Options, cfg Config) (*strategy, engine.Settings, 
 	if cfg.Queues < 1 || cfg.Queues > mostQueues {
 		return nil, s, engine.ConfigError(Name+".queues", fmt.Errorf("%d is not between 1 and %d", cfg.Queues, mostQueues), "")
 	}
-	return &strategy{names: names{s.Prefix, s.Stage()}, queues: cfg.Queues, opened: make(chan struct{})}, s, nil
+	return &strategy{names: names{s.Prefix, s.Stage()}, queues: cfg.Queues}, s, nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
-	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/role"
 	"github.com/delayer-go/delayer/topology"
@@ -55,8 +54,8 @@ func TestTopology(t *testing.T) {
 
 // TestGate: keys are never those of another gate, and each leads to its queue with any number of words.
 func TestGate(t *testing.T) {
-	g := newGate(2)
-	require.NotEqual(t, g.keys, newGate(2).keys)
+	g := newGate(nil, 2)
+	require.NotEqual(t, g.keys, newGate(nil, 2).keys)
 	require.NotEqual(t, g.keys[0], g.keys[1])
 	for _, key := range g.keys {
 		require.Regexp(t, `^~d:proved:[A-Z2-7]{26}:\d$`, key, "one word")
@@ -70,31 +69,33 @@ func TestGate(t *testing.T) {
 // TestPass: a queue passes by any connection, and a connection by any queue. A failure counts for a
 // second, and for its connection.
 func TestPass(t *testing.T) {
-	g, conn, other := newGate(2), &amqp091.Connection{}, &amqp091.Connection{}
-	passes := func(conn *amqp091.Connection, queue int) bool {
-		known, err := pass{gate: g, queue: queue}.Known(conn)
-		return known && err == nil
-	}
-	require.False(t, passes(conn, 0))
-	g.pass(conn, 0)
-	require.True(t, passes(conn, 0))
-	require.False(t, passes(conn, 1) || passes(other, 0))
-	g.pass(other, 1)
-	require.True(t, passes(conn, 1) && passes(other, 0))
+	synctest.Test(t, func(t *testing.T) {
+		g, conn, other := newGate(nil, 2), &amqp091.Connection{}, &amqp091.Connection{}
+		passes := func(conn *amqp091.Connection, queue int) bool {
+			known, err := pass{gate: g, queue: queue}.Known(conn)
+			return known && err == nil
+		}
+		require.False(t, passes(conn, 0))
+		require.True(t, g.pass(conn, 0))
+		require.False(t, g.pass(conn, 0))
+		require.True(t, passes(conn, 0))
+		require.False(t, passes(conn, 1) || passes(other, 0))
+		g.pass(other, 1)
+		require.True(t, passes(conn, 1) && passes(other, 0))
 
-	silent := errors.New("silent")
-	g.fail(conn, silent, 0)
-	require.True(t, passes(conn, 0), "it has passed")
-	g.fail(other, errIgnored, 1)
-	require.True(t, passes(conn, 0))
-	known, err := pass{gate: g, queue: 1}.Known(other)
-	require.True(t, known)
-	require.ErrorIs(t, err, errIgnored)
-	known, _ = pass{gate: g, queue: 1}.Known(conn)
-	require.False(t, known, "the queue may be what is old")
-	g.failed[pass{g, other, 1}] = failure{errIgnored, time.Now().Add(-failAgain)}
-	known, _ = pass{gate: g, queue: 1}.Known(other)
-	require.False(t, known)
+		silent := errors.New("silent")
+		require.False(t, g.fail(conn, silent), "all has passed")
+		require.True(t, passes(conn, 0))
+		g.ignored(other, 1)
+		require.True(t, g.fail(other, errIgnored))
+		require.True(t, passes(conn, 0))
+		known, err := pass{gate: g, queue: 1}.Known(other)
+		require.True(t, known)
+		require.ErrorIs(t, err, errIgnored)
+		time.Sleep(failAgain)
+		known, _ = pass{gate: g, queue: 1}.Known(other)
+		require.False(t, known, "there is another proof")
+	})
 }
 
 // A queue answers questions as RabbitMQ does.
@@ -105,42 +106,40 @@ type queue struct {
 }
 
 // proves lets a proof ask a queue.
-func proves(t *testing.T, q queue) (a *asking, err error) {
-	p := &prover{
-		names: names{prefix: "p", stage: delivery.NewStage("p", true)}, log: slog.New(slog.DiscardHandler),
-		clocks: []*brokertime.Interval{brokertime.NewInterval()}, dated: make([]time.Time, 1),
+func proves(t *testing.T, q queue) *asking {
+	type sent struct {
+		header string
+		at     int64
 	}
-	var sent []amqp091.Publishing
-	a = &asking{prover: p, gate: newGate(1), conn: &amqp091.Connection{}, ladders: make([]ladder, 1), sent: map[string]question{}, publish: func(_ int, msg amqp091.Publishing) error {
-		sent = append(sent, msg)
-		return nil
-	}}
-	if err := a.ask(0); err != nil {
-		return a, err
+	var came, hidden []sent
+	a := &asking{
+		names: names{prefix: "p"}, log: slog.New(slog.DiscardHandler), clocks: []*brokertime.Interval{brokertime.NewInterval()},
+		gate: newGate(nil, 1), conn: &amqp091.Connection{},
+		publish: func(_ int, e message.Envelope, hidden amqp091.Table) error {
+			at, _ := hidden[message.NativeDelay].(int64)
+			came = append(came, sent{e.String(), at})
+			return nil
+		},
 	}
-	var hidden []amqp091.Publishing
-	for !all(a) {
+	require.NoError(t, a.begin())
+	for !a.settled() {
 		time.Sleep(q.slow)
-		now := time.Now().Add(q.ahead)
-		come := func(msg amqp091.Publishing) error {
-			headers := amqp091.Table{delayer.Header: msg.Headers[delayer.Header], "x-death": []any{amqp091.Table{"time": now.Truncate(time.Second)}}}
-			return a.came(&amqp091.Delivery{Headers: headers})
-		}
-		require.True(t, len(hidden)+len(sent) > 0, "nothing is asked any more")
-		was, asked := hidden, sent
-		hidden, sent = nil, nil
-		for _, msg := range append(was, asked...) {
-			if at, is := msg.Headers[message.NativeDelay].(int64); is && q.hides && time.UnixMilli(at).After(now) {
-				hidden = append(hidden, msg)
-			} else if err := come(msg); err != nil {
-				return a, err
+		require.NotEmpty(t, append(hidden, came...), "nothing is asked any more")
+		was, now := append(hidden, came...), time.Now().Add(q.ahead)
+		came, hidden = nil, nil
+		for _, m := range was {
+			if m.at != 0 && q.hides && time.UnixMilli(m.at).After(now) {
+				hidden = append(hidden, m)
+				continue
 			}
+			headers := amqp091.Table{delayer.Header: m.header, "x-death": []any{amqp091.Table{"time": now.Truncate(time.Second)}}}
+			require.NoError(t, a.came(&amqp091.Delivery{Headers: headers}))
 		}
-		if len(sent) == 0 { // nothing but time is left
+		if len(came) == 0 { // nothing but time is left
 			time.Sleep(time.Millisecond)
 		}
 	}
-	return a, nil
+	return a
 }
 
 func TestProof(t *testing.T) {
@@ -150,8 +149,8 @@ func TestProof(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, err := proves(t, q)
-				require.NoError(t, err)
+				a := proves(t, q)
+				require.NoError(t, a.err())
 				require.Less(t, a.ladders[0].round, 20)
 				require.True(t, a.gate.queues[0])
 				r, ok := a.clocks[0].Read()
@@ -167,9 +166,9 @@ func TestProof(t *testing.T) {
 func TestProof_Ignored(t *testing.T) {
 	for _, slow := range []time.Duration{0, 10 * time.Millisecond, 150 * time.Millisecond, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			a, err := proves(t, queue{slow: slow})
-			require.ErrorIs(t, err, errIgnored)
-			require.ErrorContains(t, err, "p.native.wait.0 was delivered at once")
+			a := proves(t, queue{slow: slow})
+			require.ErrorIs(t, a.err(), errIgnored)
+			require.ErrorContains(t, a.err(), "p.native.wait.0 was delivered at once")
 			require.False(t, a.gate.queues[0])
 		})
 	}
@@ -178,9 +177,11 @@ func TestProof_Ignored(t *testing.T) {
 // TestProof_Early: a question that was hidden, and comes back before its time.
 func TestProof_Early(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := proves(t, queue{hides: true})
-		require.NoError(t, err)
-		a.sent["x"] = question{round: a.ladders[0].round, time: time.Now().Add(time.Hour)}
-		require.ErrorIs(t, a.came(&amqp091.Delivery{Headers: amqp091.Table{delayer.Header: "x"}}), errIgnored)
+		a := proves(t, queue{hides: true})
+		require.NoError(t, a.err())
+		a.sent["x"] = question{time: time.Now().Add(time.Hour)}
+		require.NoError(t, a.came(&amqp091.Delivery{Headers: amqp091.Table{delayer.Header: "x"}}))
+		require.ErrorIs(t, a.err(), errIgnored)
+		require.False(t, a.gate.queues[0])
 	})
 }

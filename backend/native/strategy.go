@@ -8,7 +8,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/message"
 	"github.com/delayer-go/delayer/internal/lib/objects"
@@ -20,9 +19,7 @@ import (
 type strategy struct {
 	names
 	queues int
-
-	opened chan struct{} // closed once what follows is set
-	prover *prover
+	prover *prover // set by Open
 }
 
 func (s *strategy) Limits() delayer.Limits {
@@ -33,7 +30,7 @@ func (s *strategy) Limits() delayer.Limits {
 
 func (s *strategy) Growth() message.Growth {
 	return message.Growth{
-		Hops: 1, Keys: 1, KeySize: len(newGate(s.queues).keys[s.queues-1]), NameSize: len(s.wait(s.queues)),
+		Hops: 1, Keys: 1, KeySize: len(newGate(nil, s.queues).keys[s.queues-1]), NameSize: len(s.wait(s.queues)),
 		HeaderSize: 1 + len(message.NativeDelay) + 9, // an integer of 64 bits with its type
 	}
 }
@@ -41,15 +38,6 @@ func (s *strategy) Growth() message.Growth {
 // Enter implements [engine.Strategy]. The messages of a destination go to one queue: the engine
 // promises their order.
 func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, error) {
-	select {
-	case <-s.opened:
-	case <-ctx.Done():
-		return engine.Entry{}, broker.Explain("publish", Name, "", context.Cause(ctx))
-	}
-	g, err := s.prover.gate(ctx)
-	if err != nil {
-		return engine.Entry{}, err
-	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(message.Unpad(m.Destinations[0].(string))))
 	queue := int(hash.Sum32() % uint32(s.queues)) //nolint:gosec // at most mostQueues
@@ -57,6 +45,7 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 	if err != nil {
 		return engine.Entry{}, err
 	}
+	g := s.prover.gate()
 	return engine.Entry{
 		Exchange: s.enter(), Keys: append([]any{message.Pad(g.keys[queue], m.Words)}, m.Destinations...),
 		Headers: amqp091.Table{message.NativeDelay: due}, Proof: pass{gate: g, queue: queue},
@@ -66,13 +55,8 @@ func (s *strategy) Enter(ctx context.Context, m engine.Wait) (engine.Entry, erro
 // Reset implements [keeper.OnUse]: if something was deleted, the queues may be others. A lost
 // connection says nothing of them.
 func (s *strategy) Reset(gone bool) {
-	if !gone {
-		return
-	}
-	select {
-	case <-s.opened:
+	if gone {
 		s.prover.reset()
-	default: // nothing is bound yet
 	}
 }
 

@@ -22,35 +22,29 @@ const intervalStale = 5 * time.Minute
 // NewInterval returns an Interval that knows nothing yet.
 func NewInterval() *Interval { return &Interval{epoch: time.Now()} }
 
-// A Moment is a reading of this machine's clocks, for an Interval.
-type Moment struct{ instant }
-
-// Now is this moment.
-func (i *Interval) Now() Moment {
-	now := time.Now()
-	return Moment{instant{now.Sub(i.epoch), now.Round(0)}}
-}
+// instant is a time of this process, with its monotonic reading.
+func (i *Interval) instant(t time.Time) instant { return instant{t.Sub(i.epoch), t.Round(0)} }
 
 // Learn says that the clock showed from or more when an answer was received, and less than to when
 // its question was sent. stepped is not 0 if that contradicts what was known: see [Clock]. Then, and
-// if nothing was known, the answer alone counts.
-func (i *Interval) Learn(sent, received Moment, from, to time.Time) (stepped time.Duration) {
+// if nothing was known, the answer alone counts. sent and received must have a monotonic reading.
+func (i *Interval) Learn(sent, received, from, to time.Time) (stepped time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	told := bounds{
-		lo: time.Duration(from.UnixNano()) - received.mono,
-		hi: time.Duration(to.UnixNano()) - sent.mono,
-	}
-	return i.estimate.narrow(told, sent.instant, received.instant)
+	asked, told := i.instant(sent), i.instant(received)
+	return i.estimate.narrow(bounds{
+		lo: time.Duration(from.UnixNano()) - told.mono,
+		hi: time.Duration(to.UnixNano()) - asked.mono,
+	}, asked, told)
 }
 
-// Read returns what the clock shows now. ok is false if that is not known to a second or so, and
-// the reading is then of no use, except that it may be the beginning of one: see Learn.
+// Read returns what the clock shows now. ok is false, and the reading of no use, if that is not known
+// to a second or so.
 func (i *Interval) Read() (r Reading, ok bool) {
-	now := i.Now()
+	now := i.instant(time.Now())
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	b, ok := i.estimate.within(now.instant, intervalStale)
+	b, ok := i.estimate.within(now, intervalStale)
 	return Reading{Earliest: shown(now.mono, b.lo), Latest: shown(now.mono, b.hi)}, ok
 }
 
@@ -66,7 +60,7 @@ func (i *Interval) RoundTrip() time.Duration {
 func (i *Interval) At(later, began time.Time) (at time.Time, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	b, ok := i.estimate.within(i.Now().instant, intervalStale)
+	b, ok := i.estimate.within(i.instant(time.Now()), intervalStale)
 	return shown(later.Sub(i.epoch), i.steady.Ahead(b.hi, began.Sub(i.epoch))), ok
 }
 
