@@ -157,6 +157,7 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 	delete(d.Headers, Header)
 	delete(d.Headers, delayer.Header)
 	delete(d.Headers, "x-delay") // of the plugin's
+	delete(d.Headers, message.NativeDelay)
 	message.ForgetDeaths(d.Headers)
 	if o.CC != nil {
 		d.Headers["CC"] = o.CC

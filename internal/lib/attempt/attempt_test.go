@@ -13,6 +13,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
+	"github.com/delayer-go/delayer/internal/lib/message"
 )
 
 var now = time.UnixMilli(1_700_000_000_000)
@@ -34,6 +35,7 @@ func delivered(p amqp091.Publishing, queue string) amqp091.Delivery {
 	p.Headers["x-death"] = []any{}
 	p.Headers["x-last-death-queue"] = "wait"
 	p.Headers["x-delay"] = int32(-100)
+	p.Headers[message.NativeDelay] = int64(5)
 	p.Headers[delayer.Header] = "id2 1700000000000 "
 	return amqp091.Delivery{
 		Headers: p.Headers, ContentType: p.ContentType, DeliveryMode: p.DeliveryMode, Priority: p.Priority,

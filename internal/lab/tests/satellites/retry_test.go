@@ -15,6 +15,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/fixedtiers"
+	"github.com/delayer-go/delayer/backend/native"
 	"github.com/delayer-go/delayer/internal/lab/faults"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/attempt"
@@ -30,8 +31,14 @@ func visible(d amqp091.Delivery) amqp091.Delivery {
 func TestConsume_FailsTwiceThenSucceeds(t *testing.T) {
 	t.Parallel()
 	tiers := fixedtiers.Config{Tiers: []time.Duration{short, long}, Rounding: "exact"}
-	for _, cfg := range []backend.Config{ladder(), {Backend: "fixedtiers", FixedTiers: tiers}, {Backend: "controller"}} {
+	for _, cfg := range []backend.Config{
+		ladder(), {Backend: "fixedtiers", FixedTiers: tiers}, {Backend: "controller"},
+		{Backend: native.Name, Native: native.Config{Queues: 1}}, // all delays wait in one queue
+	} {
 		t.Run(cfg.Backend, func(t *testing.T) {
+			if cfg.Backend == native.Name {
+				rabbittest.NeedHiding(t)
+			}
 			s := newService(t, cfg)
 			s.publish("m1", amqp091.Table{"CC": []any{"copy"}, "BCC": []any{"nowhere"}, "kind": "order", "big": int64(1) << 40})
 			failed := make(chan time.Time, 3)
