@@ -25,6 +25,10 @@ type Delayer interface {
 	// If the connection is lost, Publish waits for it to come back as long as ctx allows. It
 	// publishes a message again only if the first attempt certainly stored nothing.
 	//
+	// A destination that does not exist is [ErrUnroutable]. That it was deleted, or declared again, may
+	// be noticed a tenth of a second late. A message whose destination is gone when it is due is kept
+	// in the queue for unroutable messages, where it blocks no other.
+	//
 	// msg is not modified, and not read any more once Publish has returned. These are refused with
 	// [ErrInvalid]:
 	//

@@ -34,14 +34,6 @@ type Limits struct {
 	// comment of package controller has more exceptions.
 	Ordered bool
 
-	// ReportsUnroutable means that Publish returns [ErrUnroutable] for an exchange or queue that
-	// does not exist. It may notice a change up to a tenth of a second late.
-	ReportsUnroutable bool
-
-	// KeepsUnroutable means that a message whose destination is gone when it is due is kept in the
-	// queue for unroutable messages, where it blocks no other.
-	KeepsUnroutable bool
-
 	// ExactTopics means that a topic exchange at the destination routes a delayed message by the
 	// user's keys alone. If it is false, a binding that consists of wildcards and demands a number
 	// of words, such as "*.*.#", may also match keys of the backend's, and its queue then gets the

@@ -29,7 +29,8 @@ type fault struct {
 	limits   func(*delayer.Limits)                              // what the broker really does
 	declares func(*delayer.Limits)                              // what its Delayers say, beside that they are ideal
 	world    func(*broker, conformance.World) conformance.World // wraps the World
-	stalls   bool
+	stalls   bool                                               // of the broker, as drops
+	drops    bool
 }
 
 // A broken Delayer is a correct one behind a fault: each function that is not nil replaces a method.
@@ -472,9 +473,7 @@ var whileWaiting = []string{"destination-deleted-while-waiting", "exchange-delet
 // is not so.
 var brokerFaults = []fault{
 	{name: "stalls behind the unroutable", cases: append([]string{"binding-gone-while-waiting"}, whileWaiting...), stalls: true},
-	{name: "drops the unroutable", cases: whileWaiting, limits: func(l *delayer.Limits) { l.KeepsUnroutable = false }},
-	{name: "does not report the unroutable", cases: []string{"unknown-destination", "zero-delay"},
-		limits: func(l *delayer.Limits) { l.ReportsUnroutable = false }},
+	{name: "drops the unroutable", cases: whileWaiting, drops: true},
 	{name: "takes longer than it says", cases: []string{"beyond-maximum"}, limits: func(l *delayer.Limits) { l.Max *= 2 }},
 	{name: "refuses priorities", cases: []string{"properties", "priorities-do-not-block"},
 		limits: func(l *delayer.Limits) { l.MaxPriority = 4 }},
@@ -514,7 +513,7 @@ func (f fault) test(t *testing.T, sentences map[string]string) {
 		f.declares(&declared)
 	}
 	b := newBroker(limits)
-	b.stalls = f.stalls
+	b.stalls, b.drops = f.stalls, f.drops
 	h := harness(b)
 	h.Patience = 5 * time.Second // of a bubble: shorter, since a Delayer that never recovers is tried until then
 	h.Open = func(ctx context.Context) (_ delayer.Delayer, err error) {

@@ -19,6 +19,7 @@ import (
 type broker struct {
 	limits  delayer.Limits
 	stalls  bool                 // an unroutable message blocks those behind it: a fault
+	drops   bool                 // it keeps no unroutable message: a fault
 	delayed *delayertest.Delayer // the first that is opened; it stays open
 	checks  *delayertest.Delayer // refuses what is invalid, and delivers nothing
 
@@ -111,7 +112,7 @@ func (b *broker) release() {
 			b.route(m)
 		case b.stalls:
 			return
-		case b.limits.KeepsUnroutable:
+		case !b.drops:
 			a := arrival(m)
 			b.unroutable = append(b.unroutable, a)
 			for _, watch := range b.watchers {

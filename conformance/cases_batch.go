@@ -45,10 +45,8 @@ func batch(t *trial) {
 			j.msg.Expiration = "1000"
 			kinds[id] = delayer.ErrInvalid
 		case 11:
-			if t.lim.ReportsUnroutable {
-				j.key = t.name("nowhere")
-				kinds[id] = delayer.ErrUnroutable
-			}
+			j.key = t.name("nowhere")
+			kinds[id] = delayer.ErrUnroutable
 		case 13:
 			j.msg.Body = append(j.msg.Body, make([]byte, 1000*i)...) // longer than all before it
 		}

@@ -10,9 +10,8 @@ import (
 	"github.com/delayer-go/delayer"
 )
 
-// noticeTime is how long a Delayer may trust what it knew of a destination: 100 ms, as
-// Limits().ReportsUnroutable says, and as much again for the broker. No signal tells when it is
-// over.
+// noticeTime is how long a Delayer may trust what it knew of a destination: 100 ms, as Publish says,
+// and as much again for the broker. No signal tells when it is over.
 const noticeTime = 200 * time.Millisecond
 
 // stalling is how many unroutable messages are published before others: 32 of them stall a quorum
@@ -31,26 +30,15 @@ func unknownDestination(t *trial) {
 		outs = append(outs, t.publishAll([]job{j, j, j, j})...)
 	}
 	for _, o := range outs {
-		if t.lim.ReportsUnroutable {
-			t.refused(o, delayer.ErrUnroutable)
-		} else if o.err != nil {
-			t.errorf("message %s: Publish returned %q, though Limits() says that it does not report this", o.id(), o.err)
-		}
+		t.refused(o, delayer.ErrUnroutable)
 	}
 	t.exactly(in, t.mustPublish(to(in, "still usable", t.short())))
-	if !t.lim.ReportsUnroutable {
-		t.kept(outs)
-	}
 }
 
 // kept checks that messages are in the queue for unroutable messages, with their destination.
 func (t *trial) kept(outs []outcome) {
 	t.Helper()
 	in := t.unroutable()
-	if in == nil {
-		t.Logf("not looked for: the backend does not declare that it keeps what is unroutable")
-		return
-	}
 	t.await(in, outs)
 	for _, o := range outs {
 		a := in.of(o.id())[0]
@@ -173,9 +161,6 @@ func createdAgain(t *trial) {
 }
 
 func comesAndGoes(t *trial) {
-	if !t.lim.ReportsUnroutable {
-		t.Passf("does not apply: the backend does not declare that it reports what is unroutable")
-	}
 	for _, p := range t.places() {
 		kind := strings.TrimSuffix("queue of exchange "+p.exchange, " of exchange ")
 		j := job{p.exchange, p.key, t.short(), text(kind)}

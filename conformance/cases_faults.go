@@ -83,12 +83,9 @@ func brokerRestart(t *trial) {
 // (rabbit_vhost:recover/1, up to 4.2 where Mnesia keeps the metadata).
 const triesAgain = 4 * time.Minute
 
-// unroutable receives messages that are kept as unroutable. It is nil if the backend keeps none.
+// unroutable receives messages that are kept as unroutable.
 func (t *trial) unroutable() *receiver {
 	t.Helper()
-	if !t.lim.KeepsUnroutable {
-		return nil
-	}
 	in := newReceiver("for unroutable messages")
 	t.must(t.w.Unroutable(t.ctx, in.add))
 	return in

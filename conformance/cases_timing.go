@@ -140,10 +140,8 @@ func zeroDelay(t *trial) {
 		}
 		return job{exchange, "a.b", 0, text(id)}
 	})...))
-	if t.lim.ReportsUnroutable {
-		t.refused(t.publish(job{exchange, "b.a", 0, text("nothing is bound for its key")}), delayer.ErrUnroutable)
-		t.exactly(t.queue(t.name("after")), nil)
-	}
+	t.refused(t.publish(job{exchange, "b.a", 0, text("nothing is bound for its key")}), delayer.ErrUnroutable)
+	t.exactly(t.queue(t.name("after")), nil)
 }
 
 // outOfRange checks that a delay is refused. The caller checks that nothing arrives.

@@ -30,19 +30,18 @@ func TestCorrect(t *testing.T) {
 	}
 	tiers := []time.Duration{time.Second, 5 * time.Second, time.Minute}
 	for name, limits := range map[string]delayer.Limits{
-		"as good as can be":   idealLimits(),
-		"to the millisecond":  change(func(l *delayer.Limits) { l.Resolution = time.Millisecond }),
-		"ticks of a second":   change(func(l *delayer.Limits) { l.Resolution = time.Second }),
-		"ticks of a minute":   change(func(l *delayer.Limits) { l.Resolution = time.Minute }),
-		"a short maximum":     change(func(l *delayer.Limits) { l.Max, l.CancelBefore = 300*time.Millisecond, 0 }),
-		"without maximum":     change(func(l *delayer.Limits) { l.Max = math.MaxInt64; l.Resolution = time.Nanosecond }),
-		"tiers":               change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers, time.Minute }),
-		"exact tiers":         change(func(l *delayer.Limits) { l.Tiers, l.Max, l.ExactTiers = tiers, time.Minute, true }),
-		"one tier":            change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers[:1], time.Second }),
-		"few priorities":      change(func(l *delayer.Limits) { l.MaxPriority = 4 }),
-		"no priorities":       change(func(l *delayer.Limits) { l.MaxPriority = 0 }),
-		"promising not much":  {Max: time.Hour, Resolution: 10 * time.Millisecond},
-		"keeping unroutables": change(func(l *delayer.Limits) { l.ReportsUnroutable = false }),
+		"as good as can be":  idealLimits(),
+		"to the millisecond": change(func(l *delayer.Limits) { l.Resolution = time.Millisecond }),
+		"ticks of a second":  change(func(l *delayer.Limits) { l.Resolution = time.Second }),
+		"ticks of a minute":  change(func(l *delayer.Limits) { l.Resolution = time.Minute }),
+		"a short maximum":    change(func(l *delayer.Limits) { l.Max, l.CancelBefore = 300*time.Millisecond, 0 }),
+		"without maximum":    change(func(l *delayer.Limits) { l.Max = math.MaxInt64; l.Resolution = time.Nanosecond }),
+		"tiers":              change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers, time.Minute }),
+		"exact tiers":        change(func(l *delayer.Limits) { l.Tiers, l.Max, l.ExactTiers = tiers, time.Minute, true }),
+		"one tier":           change(func(l *delayer.Limits) { l.Tiers, l.Max = tiers[:1], time.Second }),
+		"few priorities":     change(func(l *delayer.Limits) { l.MaxPriority = 4 }),
+		"no priorities":      change(func(l *delayer.Limits) { l.MaxPriority = 0 }),
+		"promising not much": {Max: time.Hour, Resolution: 10 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -74,13 +73,12 @@ var ofLongDelays = []string{"long-delays-arrive", "long-delays-wait"}
 // inapplicable are the cases for which the kinds of limits of TestCorrect leave nothing to show.
 // All but "exact tiers" also lack exact-tiers.
 var inapplicable = map[string][]string{
-	"exact tiers":         {"rounding-up"},
-	"a short maximum":     append(ofLongDelays, ofTickets...),
-	"without maximum":     {"beyond-maximum"},
-	"one tier":            append(ofLongDelays, "no-head-of-line-blocking", "postpone-earlier", "priorities-do-not-block"),
-	"no priorities":       {"priorities-do-not-block"},
-	"promising not much":  append([]string{"destination-comes-and-goes", "priorities-do-not-block", "same-delay-keeps-order"}, ofTickets...),
-	"keeping unroutables": {"destination-comes-and-goes"},
+	"exact tiers":        {"rounding-up"},
+	"a short maximum":    append(ofLongDelays, ofTickets...),
+	"without maximum":    {"beyond-maximum"},
+	"one tier":           append(ofLongDelays, "no-head-of-line-blocking", "postpone-earlier", "priorities-do-not-block"),
+	"no priorities":      {"priorities-do-not-block"},
+	"promising not much": append([]string{"priorities-do-not-block", "same-delay-keeps-order"}, ofTickets...),
 }
 
 // passedOver are the cases that said that they show nothing of their Delayer.

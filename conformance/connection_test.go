@@ -107,7 +107,7 @@ func (c *connection) send(ctx context.Context, exchange, key string, delay time.
 		routable = len(reached) > 0
 	}
 	b.mu.Unlock()
-	if b.limits.ReportsUnroutable && !routable {
+	if !routable {
 		if err := b.checks.Publish(ctx, exchange, key, delay, msg); err != nil {
 			return err // it would have been refused anyway
 		}

@@ -40,7 +40,7 @@ type Config struct {
 func DefaultLimits() delayer.Limits {
 	return delayer.Limits{
 		Max: 10 * 365 * 24 * time.Hour, Resolution: time.Millisecond, SurvivesRestart: true, SurvivesCrash: true,
-		Ordered: true, ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: math.MaxUint8,
+		Ordered: true, ExactTopics: true, MaxPriority: math.MaxUint8,
 		CancelBefore: time.Second,
 	}
 }

@@ -19,7 +19,4 @@ func TestTopology(t *testing.T) {
 	assert.Contains(t, b.String(), "exchange  delayer.plugin.wait  x-delayed-message  x-delayed-type=fanout\n")
 	assert.Contains(t, b.String(), "binding   delayer.plugin.wait -> exchange delayer.delivery")
 	assert.NotContains(t, b.String(), "delayer.discard")
-	limits, err := plugin.Limits(delayer.Options{})
-	require.NoError(t, err)
-	assert.True(t, limits.KeepsUnroutable)
 }

@@ -159,13 +159,11 @@ func (s *strategy) Plan() topology.Plan {
 
 func (*strategy) Limits() delayer.Limits {
 	return delayer.Limits{
-		Max:               longest,
-		Resolution:        time.Millisecond,
-		Ordered:           true,
-		ReportsUnroutable: true,
-		KeepsUnroutable:   true,
-		ExactTopics:       true,
-		MaxPriority:       engine.AnyPriority, // nothing waits in a queue
+		Max:         longest,
+		Resolution:  time.Millisecond,
+		Ordered:     true,
+		ExactTopics: true,
+		MaxPriority: engine.AnyPriority, // nothing waits in a queue
 	}
 }
 

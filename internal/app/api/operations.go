@@ -313,18 +313,17 @@ func (a *API) postpone(ctx context.Context, in *Postponing) (*Postponed, error) 
 
 // Limits are those of the backend and of the API.
 type Limits struct {
-	Max               int64   `json:"max_ms" doc:"The longest delay, in milliseconds"`
-	Resolution        int64   `json:"resolution_ms" doc:"The step between two delays. One in between is rounded up"`
-	Tiers             []int64 `json:"tiers_ms,omitempty" nullable:"false" doc:"The only delays, where the backend has such"`
-	ExactTiers        bool    `json:"exact_tiers" doc:"A delay that is none of tiers_ms is refused, not rounded up"`
-	CancelBefore      int64   `json:"cancel_before_ms" doc:"How long before it is due a message can be cancelled or postponed. 0: none can"`
-	MaxPriority       uint8   `json:"max_priority"`
-	Ordered           bool    `json:"ordered" doc:"Messages with the same delay arrive in the order in which one client published them, one after the other"`
-	Replicated        bool    `json:"replicated" doc:"The loss of a minority of the broker's nodes loses no message"`
-	SurvivesCrash     bool    `json:"survives_crash"`
-	ReportsUnroutable bool    `json:"reports_unroutable" doc:"A delayed message to an exchange or queue that does not exist is refused"`
-	MaxBody           int     `json:"max_body_bytes" doc:"The largest request"`
-	MaxBatch          int     `json:"max_batch" doc:"The most messages of a batch"`
+	Max           int64   `json:"max_ms" doc:"The longest delay, in milliseconds"`
+	Resolution    int64   `json:"resolution_ms" doc:"The step between two delays. One in between is rounded up"`
+	Tiers         []int64 `json:"tiers_ms,omitempty" nullable:"false" doc:"The only delays, where the backend has such"`
+	ExactTiers    bool    `json:"exact_tiers" doc:"A delay that is none of tiers_ms is refused, not rounded up"`
+	CancelBefore  int64   `json:"cancel_before_ms" doc:"How long before it is due a message can be cancelled or postponed. 0: none can"`
+	MaxPriority   uint8   `json:"max_priority"`
+	Ordered       bool    `json:"ordered" doc:"Messages with the same delay arrive in the order in which one client published them, one after the other"`
+	Replicated    bool    `json:"replicated" doc:"The loss of a minority of the broker's nodes loses no message"`
+	SurvivesCrash bool    `json:"survives_crash"`
+	MaxBody       int     `json:"max_body_bytes" doc:"The largest request"`
+	MaxBatch      int     `json:"max_batch" doc:"The most messages of a batch"`
 }
 
 // LimitsAnswer answers with the limits.
@@ -335,7 +334,7 @@ func (a *API) limits(context.Context, *struct{}) (*LimitsAnswer, error) {
 	answer := Limits{
 		Max: l.Max.Milliseconds(), Resolution: ceil(l.Resolution), ExactTiers: l.ExactTiers, CancelBefore: ceil(l.CancelBefore),
 		MaxPriority: l.MaxPriority, Ordered: l.Ordered, Replicated: l.Replicated, SurvivesCrash: l.SurvivesCrash,
-		ReportsUnroutable: l.ReportsUnroutable, MaxBody: a.cfg.MaxBody, MaxBatch: mostMessages,
+		MaxBody: a.cfg.MaxBody, MaxBatch: mostMessages,
 	}
 	for _, tier := range l.Tiers {
 		answer.Tiers = append(answer.Tiers, tier.Milliseconds())

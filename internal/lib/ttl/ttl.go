@@ -41,14 +41,12 @@ type Queues struct {
 func Guarantees(kind delayer.QueueType) delayer.Limits {
 	quorum := kind == delayer.Quorum
 	return delayer.Limits{
-		SurvivesRestart:   quorum,
-		SurvivesCrash:     quorum,
-		Replicated:        quorum,
-		Ordered:           true,
-		ReportsUnroutable: true,
-		KeepsUnroutable:   true,
-		ExactTopics:       true,
-		MaxPriority:       engine.AnyPriority,
+		SurvivesRestart: quorum,
+		SurvivesCrash:   quorum,
+		Replicated:      quorum,
+		Ordered:         true,
+		ExactTopics:     true,
+		MaxPriority:     engine.AnyPriority,
 	}
 }
 

@@ -19,7 +19,7 @@ func Limits(replicated bool) delayer.Limits {
 	return delayer.Limits{
 		Max: Longest, Resolution: time.Millisecond,
 		SurvivesRestart: replicated, SurvivesCrash: replicated, Replicated: replicated,
-		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true,
+		ExactTopics: true,
 		MaxPriority: engine.AnyPriority, // messages wait without it
 	}
 }

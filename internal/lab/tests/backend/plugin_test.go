@@ -37,7 +37,7 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, delayer.Limits{
 		Max: 4_294_967_295 * time.Millisecond, Resolution: time.Millisecond, Ordered: true,
-		ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: 255,
+		ExactTopics: true, MaxPriority: 255,
 	}, openPlugin(t, pluginOptions(t, rabbittest.NeedPlugin(t, rabbittest.DelayedMessages))).Limits())
 }
 

@@ -36,7 +36,7 @@ func newStrategy(opts delayer.Options, maxPriority uint8) (*strategy, error) {
 	return &strategy{s, delayer.Limits{
 		Max: second, Resolution: time.Millisecond, Tiers: []time.Duration{second},
 		SurvivesRestart: quorum, SurvivesCrash: quorum, Replicated: quorum,
-		Ordered: true, ReportsUnroutable: true, KeepsUnroutable: true, ExactTopics: true, MaxPriority: maxPriority,
+		Ordered: true, ExactTopics: true, MaxPriority: maxPriority,
 	}}, err
 }
 
