@@ -64,28 +64,6 @@ func Plain(text, keep string) string {
 	return b.String()
 }
 
-// Wrap breaks a text between words into lines of at most 79 characters. The first line begins with
-// first, the others with indent.
-func Wrap(first, indent, text string) string {
-	var b strings.Builder
-	b.WriteString(first)
-	at := utf8.RuneCountInString(first)
-	for i, word := range strings.Fields(text) {
-		length := utf8.RuneCountInString(word)
-		switch {
-		case i > 0 && at+1+length > lineWidth:
-			b.WriteString("\n" + indent)
-			at = utf8.RuneCountInString(indent)
-		case i > 0:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += length
-	}
-	return b.String() + "\n"
-}
-
 // Count is a number of things: "1 node", "2 nodes".
 func Count(n int, thing string) string {
 	if n == 1 {

@@ -31,9 +31,3 @@ func TestShown_Terminal(t *testing.T) {
 	assert.Equal(t, strings.Repeat("ä", 59)+"…", cli.Brief(strings.Repeat("ä", 61)))
 	assert.Equal(t, strings.Repeat("ä", 60), cli.Brief(strings.Repeat("ä", 60)))
 }
-
-func TestWrap(t *testing.T) {
-	long := strings.Repeat("x", 75)
-	assert.Equal(t, long+" two\n  three\n", cli.Wrap("", "  ", long+" two three"))
-	assert.Equal(t, "yes  "+long+"\n  word\n", cli.Wrap("yes  ", "  ", long+" word"))
-}

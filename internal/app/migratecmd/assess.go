@@ -14,6 +14,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/migration/assess"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
+	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
 type assessCmd struct{ commonFlags }
@@ -101,9 +102,9 @@ func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 			blockers++
 		}
 		says, do, _ := strings.Cut(f.String(), "\n")
-		fmt.Fprint(out, cli.Wrap("  [ ] ", "      ", says))
+		fmt.Fprint(out, format.Wrap("  [ ] ", "      ", says))
 		if do != "" {
-			fmt.Fprint(out, cli.Wrap("      ", "        ", do))
+			fmt.Fprint(out, format.Wrap("      ", "        ", do))
 		}
 	}
 	if blockers > 0 {

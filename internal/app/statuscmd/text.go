@@ -8,6 +8,7 @@ import (
 
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/remarks"
+	"github.com/delayer-go/delayer/internal/lib/format"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -29,7 +30,7 @@ func page(s status.Status, now time.Time) string {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(cli.Wrap("", "  ", note.Text))
+		b.WriteString(format.Wrap("", "  ", note.Text))
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Some lists the first few names, and says how many more there are.
@@ -30,4 +31,29 @@ func Figure(v float64) string {
 		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
 	return Thousands(int(math.Round(v)))
+}
+
+// lineWidth fits a terminal of 80 columns.
+const lineWidth = 79
+
+// Wrap breaks a text between words into lines of at most 79 characters. The first line begins with
+// first, the others with indent.
+func Wrap(first, indent, text string) string {
+	var b strings.Builder
+	b.WriteString(first)
+	at := utf8.RuneCountInString(first)
+	for i, word := range strings.Fields(text) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i > 0 && at+1+length > lineWidth:
+			b.WriteString("\n" + indent)
+			at = utf8.RuneCountInString(indent)
+		case i > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += length
+	}
+	return b.String() + "\n"
 }

@@ -1,6 +1,7 @@
 package format_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,4 +24,10 @@ func TestFigures(t *testing.T) {
 		assert.Equal(t, want, format.Figure(value))
 	}
 	assert.Equal(t, "-1,000", format.Thousands(-1000))
+}
+
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("x", 75)
+	assert.Equal(t, long+" two\n  three\n", format.Wrap("", "  ", long+" two three"))
+	assert.Equal(t, "yes  "+long+"\n  word\n", format.Wrap("yes  ", "  ", long+" word"))
 }

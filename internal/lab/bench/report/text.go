@@ -10,9 +10,6 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/format"
 )
 
-// textWidth is that of the narrowest terminal in common use.
-const textWidth = 80
-
 // WriteText writes the tables for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
@@ -20,25 +17,25 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Partial {
 		partial = " (partial: interrupted)"
 	}
-	fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("Delayed messages on %s %s, %s%s",
-		r.Broker.Product, r.Broker.Version, r.Broker.How, partial), 0))
+	b.WriteString(format.Wrap("", "", fmt.Sprintf("Delayed messages on %s %s, %s%s",
+		r.Broker.Product, r.Broker.Version, r.Broker.How, partial)))
 	for _, t := range tables(r, false) {
-		fmt.Fprintf(&b, "\n%s, %s queues: %s\n%s\n\n", t.Name, t.QueueType, t.Question, wrap(t.Setup, 0))
+		fmt.Fprintf(&b, "\n%s, %s queues: %s\n%s\n", t.Name, t.QueueType, t.Question, format.Wrap("", "", t.Setup))
 		t.writeText(&b)
 		for _, note := range t.Notes() {
-			b.WriteString("  ! " + wrap(note, 4) + "\n")
+			b.WriteString(format.Wrap("  ! ", "    ", note))
 		}
 	}
 	for _, skip := range r.Skipped {
-		fmt.Fprintf(&b, "\n%s\n", wrap(skip.String(), 0))
+		b.WriteString("\n" + format.Wrap("", "", skip.String()))
 	}
 	faulty := func(run Run) bool { return run.Lost+run.Duplicated+run.Early > 0 }
 	if len(r.Runs) > 0 && !slices.ContainsFunc(r.Runs, faulty) {
 		b.WriteString("\nNo message was lost, delivered twice or early.\n")
 	}
-	fmt.Fprintf(&b, "\n%s\n", wrap(r.legend(), 0))
+	b.WriteString("\n" + format.Wrap("", "", r.legend()))
 	for _, problem := range r.Problems() {
-		b.WriteString("  ! " + wrap(problem, 4) + "\n")
+		b.WriteString(format.Wrap("  ! ", "    ", problem))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -98,26 +95,4 @@ func (t table) writeText(b *strings.Builder) {
 		}
 		b.WriteString("  " + strings.TrimRight(text, " ") + "\n")
 	}
-}
-
-// wrap breaks text at spaces so that no line is wider than a terminal, long words aside. All lines
-// but the first begin with so many spaces.
-func wrap(text string, indent int) string {
-	var b strings.Builder
-	width := indent
-	for word := range strings.FieldsSeq(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case width == indent:
-		case width+1+n > textWidth:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			width = indent
-		default:
-			b.WriteString(" ")
-			width++
-		}
-		b.WriteString(word)
-		width += n
-	}
-	return b.String()
 }
