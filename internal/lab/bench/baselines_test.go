@@ -9,8 +9,6 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/delayer-go/delayer/topology"
 )
 
 var tested = Env{Prefix: "p", Destination: "q", Tick: time.Second}
@@ -34,20 +32,6 @@ func TestLadder(t *testing.T) {
 		assert.Equal(t, c.exchange, exchange, "%v", c)
 		assert.Equal(t, c.key, key)
 	}
-}
-
-func TestLadder_Topology(t *testing.T) {
-	top := ladderDesign(tested, "quorum", true).topology
-	assert.Len(t, top.Exchanges, levels+1)
-	assert.Len(t, top.Queues, levels)
-	assert.Len(t, top.Bindings, 2*levels+1)
-	assert.Equal(t, topology.Binding{Source: "p.deliver", Key: "#.q", Target: "q"}, top.Bindings[0])
-	third := top.Queues[3]
-	assert.Equal(t, "p.wait-3", third.Name)
-	assert.Equal(t, amqp091.Table{
-		"x-queue-type": "quorum", "x-dead-letter-exchange": "p.level-2", "x-message-ttl": int64(8000),
-		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
-	}, third.Args)
 }
 
 // TestMixedTiers: a delay waits in the first queue that is for delays so long, with its own

@@ -96,12 +96,3 @@ func TestALoadThatStallsEnds(t *testing.T) {
 	_, err := inMemory(t, m, load{delays: seconds(10), workers: 1})
 	require.ErrorIs(t, err, errStalled)
 }
-
-func TestForeignMessagesAreIgnored(t *testing.T) {
-	r := newRecorder()
-	r.plan(1)
-	for _, id := range []string{"", "x", "-1", "1", "99999999999999999999"} {
-		r.arrival(id)
-	}
-	assert.Empty(t, r.Messages())
-}

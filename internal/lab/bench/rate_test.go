@@ -157,27 +157,3 @@ func TestChosenScenarios(t *testing.T) {
 	}
 	assert.Equal(t, []string{"accuracy", "cost", "hol", "rate", "backlog"}, Scenarios())
 }
-
-func TestSettingsReachTheScenarios(t *testing.T) {
-	chosen := Benchmark{
-		Scenarios: []string{"accuracy", "backlog"}, Messages: 70_000, Body: 4, Rate: 5, Delays: Every(100*time.Millisecond, 15*time.Second),
-	}.chosen()
-	mixed, deep := chosen[0].(accuracy), chosen[1].(depth)
-	assert.Len(t, mixed.due, 14_901, "100ms is no whole second")
-	want := common{due: mixed.due, messages: 70_000, rate: 5, concurrency: 256, warmUp: 500, patience: patience, bodySize: 4}
-	assert.Equal(t, want, mixed.common)
-	want.due = Every(time.Second, 3*time.Second)
-	assert.Equal(t, want, deep.common)
-
-	for _, c := range []struct {
-		b    Benchmark
-		want int
-	}{
-		{Benchmark{Delays: Every(time.Second, 3*time.Second)}, 3},
-		{Benchmark{Delays: []time.Duration{time.Second, 5 * time.Second, 90 * time.Second}}, 3},
-		{Benchmark{}, 15},
-	} {
-		assert.Len(t, c.b.chosen()[0].delays(), c.want)
-	}
-	assert.False(t, topRate{}.takes(Subject{Blocks: true}), "its rate says nothing")
-}

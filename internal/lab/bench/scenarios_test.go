@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/bench/report"
-	"github.com/delayer-go/delayer/internal/lab/rabbit"
 )
 
 // played runs a scenario against a Delayer without a broker, in the time of a synctest bubble.
@@ -161,29 +160,6 @@ func (f *fake) CPU() (time.Duration, error) {
 func (f *fake) RSS() (int64, error)  { f.memory += 50_000; return 1<<20 + f.memory, nil }
 func (f *fake) Disk() (int64, error) { f.disk += 25_000; return 1<<20 + f.disk, nil }
 
-func TestGrowthThatIsNotKnownIsNone(t *testing.T) {
-	assert.Zero(t, growth(0, 100, 10), "unknown before")
-	assert.Zero(t, growth(100, 0, 10), "unknown after")
-	assert.InDelta(t, -1, growth(100, 90, 10), 0, "something else became smaller: that is seen, and not dropped")
-	assert.Zero(t, growth(100, 200, 0))
-	assert.InDelta(t, 10, growth(100, 200, 10), 0)
-}
-
-func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	b := runner{Benchmark{Broker: &rabbit.Broker{}, Subjects: []Subject{
-		{Backend: "a", QueueType: "quorum"}, {Backend: "b", QueueType: "classic", Scenarios: []string{"cost"}},
-	}}, []scenario{hol{quickly(1, time.Second)}}}
-	assert.Len(t, b.steps(), 1)
-	assert.Contains(t, b.newReport().Scenarios[0].Setup, "; left out: b (classic)")
-}
-
-func TestEveryDelayIsListed(t *testing.T) {
-	const second, half = time.Second, time.Second / 2
-	assert.Equal(t, []time.Duration{second, 2 * second, 3 * second}, Every(second, 3*second))
-	assert.Equal(t, []time.Duration{second}, Every(second, second))
-	assert.Len(t, Every(half, second), 501, "half a second is no whole second")
-}
-
 // Many primers have come before anything is measured: 1,850 of them were once counted as the cost
 // of 5,000 messages.
 func TestManyPrimersAreWaitedFor(t *testing.T) {
@@ -197,32 +173,4 @@ func TestManyPrimersAreWaitedFor(t *testing.T) {
 	}
 	assert.Less(t, began(1000/fewPrimersOf-1), longest, "and one for the warm-up's delay")
 	assert.Greater(t, began(1000/fewPrimersOf), longest)
-}
-
-func TestDelaysOfAList(t *testing.T) {
-	list := []time.Duration{90 * time.Second, time.Second, 5 * time.Second}
-	listed := accuracy{quickly(50, list...)}
-	run, err := played(t, listed, Subject{}, &memory{fate: onTime})
-	require.NoError(t, err)
-	assert.InDelta(t, 1000, run.DelayMinMS, 0)
-	assert.InDelta(t, 90_000, run.DelayMaxMS, 0)
-	asked := map[time.Duration]bool{}
-	for _, s := range run.samples {
-		asked[s.Delay] = true
-	}
-	for _, delay := range list {
-		assert.True(t, asked[delay], delay)
-	}
-	assert.Len(t, asked, len(list))
-	assert.Contains(t, listed.about().Setup, "3 delays of 1s–1m30s")
-}
-
-func TestTheTickIsTheFinestThatDelaysNeed(t *testing.T) {
-	for want, delays := range map[time.Duration][]time.Duration{
-		time.Second:            {2 * time.Second, time.Minute},
-		250 * time.Millisecond: {time.Second, 1500 * time.Millisecond, 750 * time.Millisecond},
-		time.Millisecond:       {100 * time.Millisecond, 101 * time.Millisecond},
-	} {
-		assert.Equal(t, want, tickOf(delays))
-	}
 }

@@ -54,14 +54,6 @@ func TestABrokerThatIsGivenIsUsedAndLeftAlone(t *testing.T) {
 	publishOne(t, b, rabbittest.Prefix(t)) // it still answers
 }
 
-func TestAChoiceThatThereIsNot(t *testing.T) {
-	_, err := rabbit.Start(t.Context(), rabbit.Options{Choice: "kubernetes"})
-	require.ErrorContains(t, err, "given, docker, node or none")
-	t.Setenv("AMQP_URL", "")
-	_, err = rabbit.Start(t.Context(), rabbit.Options{Choice: rabbit.Given})
-	require.ErrorContains(t, err, "export AMQP_URL=")
-}
-
 func TestStart_None(t *testing.T) {
 	t.Setenv("DELAYER_BROKER", rabbit.None)
 	t.Setenv("AMQP_URL", "amqp://127.0.0.1:1")
