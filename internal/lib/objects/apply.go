@@ -161,11 +161,14 @@ func lookForExchange(ch *amqp091.Channel, x topology.Exchange) error {
 func describe(kind, name string) string { return fmt.Sprintf("%s %q", kind, name) }
 
 // Bind makes one binding.
-func Bind(ch *amqp091.Channel, b topology.Binding) error {
+func Bind(ch *amqp091.Channel, b topology.Binding) error { return Bound{Binding: b}.Bind(ch) }
+
+// Bind makes the binding.
+func (b Bound) Bind(ch *amqp091.Channel) error {
 	if b.ToExchange {
-		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, b.Args)
 	}
-	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, nil)
+	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, b.Args)
 }
 
 // inequivalent finds the actual value in the broker's 406: "inequivalent arg 'alternate-exchange'

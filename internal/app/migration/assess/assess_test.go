@@ -13,12 +13,14 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 func ready() Question {
 	d := inventory.Definition{}
 	d.Name, d.Type, d.Durable, d.Arguments = "x", inventory.DelayedMessage, true, amqp091.Table{"x-delayed-type": "direct"}
-	d.Out = []inventory.BindingInfo{{Source: "x", Target: "q"}}
+	d.Out = []objects.Bound{{Binding: topology.Binding{Source: "x", Target: "q"}}}
 	return Question{
 		Inventory: inventory.Inventory{
 			Version: "3.13.7", ExchangeTypes: []string{"direct", inventory.DelayedMessage}, Nodes: []inventory.Node{{Name: "a", Running: true}},

@@ -68,18 +68,13 @@ func (a *API) bound(ctx context.Context, x Exchange) (Definition, error) {
 
 // bindings are those of an exchange that is their source or their destination. The broker does not
 // scan the plugin's table for the answer.
-func (a *API) bindings(ctx context.Context, exchange, end string) ([]BindingInfo, error) {
-	var found []objects.Bound
-	if err := a.get(ctx, &found, "exchanges", a.vhost, exchange, "bindings", end); err != nil {
+func (a *API) bindings(ctx context.Context, exchange, end string) (bindings []objects.Bound, err error) {
+	if err := a.get(ctx, &bindings, "exchanges", a.vhost, exchange, "bindings", end); err != nil {
 		return nil, err
 	}
-	bindings := make([]BindingInfo, len(found))
-	for i, b := range found {
-		bindings[i] = BindingInfo{Source: b.Source, Target: b.Target, ToExchange: b.ToExchange, Key: b.Key, Arguments: b.Args}
-	}
-	slices.SortFunc(bindings, func(b, c BindingInfo) int {
+	slices.SortFunc(bindings, func(b, c objects.Bound) int {
 		return cmp.Or(cmp.Compare(b.Source, c.Source), cmp.Compare(b.Target, c.Target), cmp.Compare(b.Key, c.Key),
-			cmp.Compare(fmt.Sprint(b.Arguments), fmt.Sprint(c.Arguments)))
+			cmp.Compare(fmt.Sprint(b.Args), fmt.Sprint(c.Args)))
 	})
 	return bindings, nil
 }

@@ -9,6 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 // An Inventory is what one look at a vhost found.
@@ -64,30 +65,12 @@ func (x Exchange) DelayedType() string {
 	return kind
 }
 
-// A BindingInfo leads from an exchange to a queue or an exchange.
-type BindingInfo struct {
-	Source, Target string
-	ToExchange     bool
-	Key            string
-	Arguments      amqp091.Table
-}
-
-const waitForAnswer = false // the noWait argument of amqp091-go's methods
-
-// Bind makes the binding.
-func (b BindingInfo) Bind(ch *amqp091.Channel) error {
-	if b.ToExchange {
-		return ch.ExchangeBind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
-	}
-	return ch.QueueBind(b.Target, b.Key, b.Source, waitForAnswer, b.Arguments)
-}
-
 // A Definition is an exchange with all its bindings: what must be carried over when it changes
 // hands.
 type Definition struct {
 	Exchange
-	Out []BindingInfo // it is the source
-	In  []BindingInfo // it is the target, of exchanges
+	Out []objects.Bound // it is the source
+	In  []objects.Bound // it is the target, of exchanges
 }
 
 // Look reads what an assessment needs. The user needs the tag administrator: feature flags are told

@@ -176,7 +176,7 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 			"it is transient, and an exchange of delayer serve is durable")
 	}
 	for _, b := range x.Out {
-		if b.ToExchange && slices.ContainsFunc(x.In, func(in inventory.BindingInfo) bool { return in.Source == b.Target }) {
+		if b.ToExchange && slices.ContainsFunc(x.In, func(in objects.Bound) bool { return in.Source == b.Target }) {
 			return s.fail("switch", "use --mode in-place, or remove one of the two bindings",
 				"exchange %q is bound to it and it to that: messages would circle through delayer "+
 					"serve", b.Target)

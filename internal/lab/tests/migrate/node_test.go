@@ -15,6 +15,8 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
+	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // theNode is the name of the broker's node.
@@ -150,11 +152,11 @@ func TestLook(t *testing.T) {
 	require.Len(t, v.Delayed, 2)
 	require.Equal(t, inventory.Definition{
 		Exchange: inventory.Exchange{Name: odd, Type: "x-delayed-message", Durable: true, Internal: true, Arguments: amqp091.Table{"x-delayed-type": "topic", "alternate-exchange": "amq.fanout"}},
-		Out: []inventory.BindingInfo{
-			{Source: odd, Target: "amq.headers", ToExchange: true, Key: "é", Arguments: amqp091.Table{}},
-			{Source: odd, Target: "to / it", Key: "a.*", Arguments: amqp091.Table{"n": big, "t": amqp091.Table{"x": "y"}}},
+		Out: []objects.Bound{
+			{Binding: topology.Binding{Source: odd, Target: "amq.headers", ToExchange: true, Key: "é"}, Args: amqp091.Table{}},
+			{Binding: topology.Binding{Source: odd, Target: "to / it", Key: "a.*"}, Args: amqp091.Table{"n": big, "t": amqp091.Table{"x": "y"}}},
 		},
-		In: []inventory.BindingInfo{{Source: "front", Target: odd, ToExchange: true, Key: "k", Arguments: amqp091.Table{}}},
+		In: []objects.Bound{{Binding: topology.Binding{Source: "front", Target: odd, ToExchange: true, Key: "k"}, Args: amqp091.Table{}}},
 	}, v.Delayed[0])
 	require.Equal(t, amqp091.Table{"x-delayed-type": "headers", "n": big}, v.Delayed[1].Arguments)
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/app/migration/inventory"
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
@@ -316,7 +315,7 @@ func TestSwap_Serve(t *testing.T) {
 	r.arrives(queue, 1)
 	late := r.bound("late", r.name, "", amqp091.Table{"h": "late"})
 	require.False(t, r.switches(record.Serving).Changed)
-	require.False(t, slices.ContainsFunc(r.definition().Out, func(b inventory.BindingInfo) bool { return b.Target == late }))
+	require.False(t, slices.ContainsFunc(r.definition().Out, func(b objects.Bound) bool { return b.Target == late }))
 	r.publish(r.target(), "k", 1, 0, amqp091.Table{"h": "late"})
 	r.arrives(late, 1)
 	exclusive := r.exclusive()
