@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -29,24 +30,20 @@ func TestCampaign_Chooses(t *testing.T) {
 		assert.Contains(t, names(all), name)
 	}
 	var out bytes.Buffer
-	c := &campaign{options: options{Backend: "^controller$|^plugin$", Fault: "killed$", Redeliver: 20 * time.Second}, out: &out}
-	require.NoError(t, c.prepare(all))
+	c := &campaign{options: options{
+		Backend: regexp.MustCompile("^controller$|^plugin$"), Fault: regexp.MustCompile("killed$"), Redeliver: 20 * time.Second,
+	}, out: &out}
+	c.prepare(all)
 	assert.Equal(t, []string{"controller", "plugin", "controller", "controller"}, names(c.plan.Subjects), "alone, and behind serve, too")
 	assert.Equal(t, 20*time.Second, c.plan.Redeliver, "lateness is judged by it")
 	c.without("plugin", "the broker does not have the plugin")
 	c.without("plugin", "the broker does not have the plugin")
 	assert.Equal(t, "skipped: plugin: the broker does not have the plugin\n", out.String(), "said once")
 	var todo []string
-	of, err := c.chosen(false)
-	require.NoError(t, err)
-	for _, f := range of {
+	for _, f := range c.chosen(false) {
 		todo = append(todo, f.Name)
 	}
 	assert.Equal(t, []string{"broker killed", "controller killed", "serve killed"}, todo)
-	c.Fault, c.Backend = "(", "("
-	_, err = c.chosen(true)
-	require.Error(t, err)
-	require.Error(t, c.prepare(nil))
 }
 
 // TestCampaign_FailsByAnyRow: a broken promise and a late message fail the command.
