@@ -49,7 +49,7 @@ type ladder struct {
 	sent, marked time.Time // before the questions were, and when the last marker came back
 
 	close bool // from and to are: there is no further round
-	done  bool // a question of the last round has been hidden, and has told the time
+	done  bool // a question has come back behind the last marker, and has told the time
 	err   error
 }
 
@@ -140,7 +140,7 @@ func (a *asking) came(d *amqp091.Delivery) error {
 		if a.gate.pass(a.conn, q.queue) {
 			a.log.Info("proved that the broker hides messages until they are due", about(a.conn)...)
 		}
-		if l.close && !l.done && q.round == l.round-1 {
+		if l.close && !l.done {
 			a.learn(q.queue, q.time)
 		}
 	case !isMarker: // one that was hidden for a millisecond may overtake those before it
@@ -190,7 +190,7 @@ func (a *asking) narrow(queue int, dated time.Time) {
 	}
 }
 
-// learn learns the time from a question that was hidden in the last round.
+// learn learns the time from a question that has come back behind the last marker.
 func (a *asking) learn(queue int, until time.Time) {
 	l, clock := &a.ladders[queue], a.clocks[queue]
 	if by := clock.Learn(l.sent, l.marked, l.from, until); by != 0 {

@@ -103,6 +103,7 @@ type queue struct {
 	hides bool          // false: the header is ignored
 	ahead time.Duration // of its clock
 	slow  time.Duration // until it takes a message
+	lost  int           // the number of an answer, from 1
 }
 
 // proves lets a proof ask a queue.
@@ -130,6 +131,9 @@ func proves(t *testing.T, q queue) *asking {
 		for _, m := range was {
 			if m.at != 0 && q.hides && time.UnixMilli(m.at).After(now) {
 				hidden = append(hidden, m)
+				continue
+			}
+			if q.lost--; q.lost == 0 {
 				continue
 			}
 			headers := amqp091.Table{delayer.Header: m.header, "x-death": []any{amqp091.Table{"time": now.Truncate(time.Second)}}}
@@ -172,6 +176,16 @@ func TestProof_Ignored(t *testing.T) {
 			require.False(t, a.gate.queues[0])
 		})
 	}
+}
+
+// TestProof_Lost: a gap in the answers is a failure.
+func TestProof_Lost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const firstQuestion = 2 // behind the marker that tells the date
+		a := proves(t, queue{hides: true, ahead: 900 * time.Millisecond, lost: firstQuestion})
+		require.ErrorContains(t, a.err(), "comes in another order")
+		require.False(t, a.gate.queues[0])
+	})
 }
 
 // TestProof_Early: a question that was hidden, and comes back before its time.
