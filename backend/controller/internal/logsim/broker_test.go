@@ -15,24 +15,13 @@ type link struct {
 	queue   []packet
 	last    time.Duration
 	dead    bool
-	arrived int64  // the last packet that has, or waits for what holds it
-	awaits  bool   // an event is planned for the next one:
-	arrive  func() // this
+	planned bool // an event for its first packet
 }
 
 type packet struct {
-	event
+	at      time.Duration
+	do      func()
 	certain bool // also if the broker crashes
-}
-
-func newLink(w *world, held func() bool) *link {
-	l := &link{w: w, held: held}
-	l.arrive = func() {
-		l.pump()
-		l.awaits = false
-		l.await()
-	}
-	return l
 }
 
 func (l *link) send(latency time.Duration, do func()) {
@@ -40,19 +29,22 @@ func (l *link) send(latency time.Duration, do func()) {
 		return
 	}
 	l.last = max(l.last, l.w.now+latency)
-	l.w.count++
-	l.queue = append(l.queue, packet{event: event{l.last, l.w.count, do}})
-	l.await()
+	l.queue = append(l.queue, packet{at: l.last, do: do})
+	if len(l.queue) == 1 {
+		l.plan()
+	}
 }
 
-// await plans when the next packet arrives: there is one event for all of a link.
-func (l *link) await() {
-	for i := 0; i < len(l.queue) && !l.awaits; i++ {
-		if p := &l.queue[i]; p.count > l.arrived {
-			l.arrived, l.awaits = p.count, true
-			l.w.push(event{p.at, p.count, l.arrive})
-		}
+// plan has the first packet arrive. If it is held then, it waits until it is not, and pump is called.
+func (l *link) plan() {
+	if l.planned {
+		return
 	}
+	l.planned = true
+	l.w.after(l.queue[0].at-l.w.now, func() {
+		l.planned = false
+		l.pump()
+	})
 }
 
 func (l *link) pump() {
@@ -60,6 +52,9 @@ func (l *link) pump() {
 		do := l.queue[0].do
 		l.queue = slices.Delete(l.queue, 0, 1)
 		do()
+	}
+	if len(l.queue) > 0 && l.queue[0].at > l.w.now {
+		l.plan()
 	}
 }
 
@@ -90,15 +85,15 @@ type broker struct {
 	route  func(*item) []*destination
 	conns  []*conn
 	last   *bundle.Counts // the last snapshot,
-	lasts  *link          // in a queue that keeps one
+	lasts  link           // in a queue that keeps one
 }
 
 func newBroker(w *world) *broker {
 	b := &broker{w: w, named: map[leader.Queue]*queue{}}
-	b.lasts = newLink(w, func() bool { return b.down })
+	b.lasts = link{w: w, held: func() bool { return b.down }}
 	for _, s := range append(w.rings.Slots(), leader.Log) {
 		q := &queue{b: b, name: s}
-		q.log = newLink(w, func() bool { return q.stuck || b.down })
+		q.log = link{w: w, held: func() bool { return q.stuck || b.down }}
 		b.queues, b.named[s] = append(b.queues, q), q
 	}
 	for range w.plan.destinations {
@@ -111,13 +106,13 @@ func newBroker(w *world) *broker {
 // A destination stores what is delivered, unless it refuses.
 type destination struct {
 	refuses, silent bool
-	log             *link
+	log             link
 	arrived         func(*item)
 }
 
 func (b *broker) newDestination(arrived func(*item)) *destination {
 	d := &destination{arrived: arrived}
-	d.log = newLink(b.w, func() bool { return d.silent || b.down })
+	d.log = link{w: b.w, held: func() bool { return d.silent || b.down }}
 	b.dests = append(b.dests, d)
 	return d
 }
@@ -178,7 +173,7 @@ func (b *broker) disk() time.Duration {
 type queue struct {
 	b         *broker
 	name      leader.Queue
-	log       *link
+	log       link
 	stuck     bool    // it has no majority
 	items     []*item // that no channel has
 	returned  int     // so many of these have been given back, and are first
@@ -196,7 +191,7 @@ type channel struct {
 	tag     uint64
 	times   int // that it was consumed
 	unacked []unacked
-	acks    *link
+	acks    link
 }
 
 type unacked struct {
@@ -212,7 +207,7 @@ type consumer struct {
 
 func (b *broker) newChannel(c *conn, s leader.Queue) *channel {
 	ch := &channel{conn: c, queue: b.named[s]}
-	ch.acks = newLink(b.w, func() bool { return b.down })
+	ch.acks = link{w: b.w, held: func() bool { return b.down }}
 	c.channels = append(c.channels, ch)
 	return ch
 }
@@ -348,7 +343,7 @@ type conn struct {
 	p        *process
 	tenure   bool // it is a leader's, or a candidate's
 	latency  time.Duration
-	up, back *link
+	up, back link
 	cut      bool
 	open     bool          // at the broker,
 	closed   time.Duration // until when
@@ -366,8 +361,8 @@ type publishing struct {
 func (b *broker) connect(p *process, tenure bool, lost func()) *conn {
 	c := &conn{b: b, p: p, tenure: tenure, open: true, alive: true, lost: lost}
 	c.latency = b.w.short(50*time.Microsecond, b.w.plan.latency)
-	c.up = newLink(b.w, func() bool { return c.cut || b.alarm })
-	c.back = newLink(b.w, func() bool { return c.cut || p.stopped })
+	c.up = link{w: b.w, held: func() bool { return c.cut || b.alarm }}
+	c.back = link{w: b.w, held: func() bool { return c.cut || p.stopped }}
 	b.conns = append(b.conns, c)
 	return c
 }
@@ -442,12 +437,12 @@ func (b *broker) crash() {
 		c.close()
 	}
 	for _, q := range b.queues {
-		b.survive(q.log)
+		b.survive(&q.log)
 	}
 	for _, d := range b.dests {
-		b.survive(d.log)
+		b.survive(&d.log)
 	}
-	b.survive(b.lasts)
+	b.survive(&b.lasts)
 }
 
 // survive does some of what was under way. What follows a lost write of the same log is lost too.

@@ -35,7 +35,7 @@ type process struct {
 	writer  *writer.Writer
 	pending map[*writer.Record]func(leader.Outcome)
 	heap    []*writer.Record // of a publisher that gathers without bound
-	out     *link            // what it has decided to publish and not written yet
+	out     link             // what it has decided to publish and not written yet
 	tenure  *tenure
 	tenures int
 	renewed time.Duration // when a tenure last ended for nothing but that
@@ -54,7 +54,7 @@ type process struct {
 
 func newProcess(w *world, i int) *process {
 	p := &process{w: w, name: string(rune('a' + i)), ppm: w.rand.Int64N(201) - 100}
-	p.out = newLink(w, func() bool { return p.stopped })
+	p.out = link{w: w, held: func() bool { return p.stopped }}
 	w.processes = append(w.processes, p)
 	w.after(w.between(0, time.Second), p.start)
 	return p

@@ -81,11 +81,7 @@ func (e event) before(other event) bool {
 // after has something happen later.
 func (w *world) after(d time.Duration, do func()) {
 	w.count++
-	w.push(event{w.now + max(d, 0), w.count, do})
-}
-
-func (w *world) push(e event) {
-	w.events = append(w.events, e)
+	w.events = append(w.events, event{w.now + max(d, 0), w.count, do})
 	h := w.events
 	for i := len(h) - 1; i > 0; { // a heap of our own: this is where the time goes
 		parent := (i - 1) / 2
