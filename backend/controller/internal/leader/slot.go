@@ -236,7 +236,7 @@ func (l *Leader) complete(t bundle.Turn) bool {
 
 // closeTurns releases slots whose turn is over.
 func (l *Leader) closeTurns() {
-	for _, s := range slices.Clone(l.order) {
+	for _, s := range slices.Backward(l.order) { // those that are released at once leave it
 		if !s.open() || !s.drained || len(s.awaits) > 0 || l.flying[s.queue] > 0 || l.gathers(s.queue) {
 			continue
 		}

@@ -12,7 +12,7 @@ const slowTick, idleTick = 50 * time.Millisecond, 500 * time.Millisecond
 func (l *Leader) tick() (next time.Duration) {
 	pace := slowTick
 	switch {
-	case l.queues():
+	case !l.leading && len(l.marks.sent) > 0 && len(l.events) == 0: // its mark is in the log
 		pace = markEvery
 	case l.Rests():
 		pace = idleTick
@@ -33,9 +33,6 @@ func (l *Leader) tick() (next time.Duration) {
 	}
 	return max(next, l.now.Mono)
 }
-
-// queues reports whether this is a candidate that waits for its turn: its mark is in the log.
-func (l *Leader) queues() bool { return !l.leading && len(l.marks.sent) > 0 && len(l.events) == 0 }
 
 // tend looks at what changes slowly.
 func (l *Leader) tend() {

@@ -88,13 +88,6 @@ func (a *account) hurt(p *process, d time.Duration, stalls bool, what string) {
 	}
 }
 
-// changed counts what became of a change.
-func (a *account) changed(f fate) {
-	if f == tooLate {
-		a.TooLate++
-	}
-}
-
 // healthy reports whether a process is at work.
 func (p *process) healthy() bool {
 	for _, c := range p.conns() {

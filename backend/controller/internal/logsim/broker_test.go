@@ -15,7 +15,8 @@ type link struct {
 	queue   []packet
 	last    time.Duration
 	dead    bool
-	planned bool // an event for its first packet
+	planned bool   // an event for its first packet:
+	arrive  func() // this
 }
 
 type packet struct {
@@ -40,11 +41,14 @@ func (l *link) plan() {
 	if l.planned {
 		return
 	}
+	if l.arrive == nil {
+		l.arrive = func() {
+			l.planned = false
+			l.pump()
+		}
+	}
 	l.planned = true
-	l.w.after(l.queue[0].at-l.w.now, func() {
-		l.planned = false
-		l.pump()
-	})
+	l.w.after(l.queue[0].at-l.w.now, l.arrive)
 }
 
 func (l *link) pump() {

@@ -111,8 +111,7 @@ func (p *plan) largest() int64 {
 	return 2000
 }
 
-// zeros are what messages have as payload.
-var zeros [200_000]byte
+var zeros [200_000]byte // of which payloads are made
 
 func (w *world) delay() time.Duration {
 	sum := 0
@@ -190,10 +189,10 @@ func (w *world) meddle(r *record) {
 				t = r.tickets[w.rand.IntN(len(r.tickets))]
 			}
 			if w.chance(0.5) {
-				p.cancel(r, t, w.account.changed)
+				p.cancel(r, t)
 				return
 			}
-			p.postpone(r, t, w.delay(), w.account.changed)
+			p.postpone(r, t, w.delay())
 			w.meddle(r)
 		})
 	}

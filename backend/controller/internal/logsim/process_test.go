@@ -176,9 +176,9 @@ func (p *process) now() leader.Now {
 	return n
 }
 
-// sees is what a leader is told.
-func (p *process) sees() leader.Now {
-	if lie := p.w.mutant.now; lie != nil {
+// told is now, or what a mutant makes of it.
+func (p *process) told(lie func(leader.Now) leader.Now) leader.Now {
+	if lie != nil {
 		return lie(p.now())
 	}
 	return p.now()
@@ -245,7 +245,7 @@ func (p *process) begin() {
 	if change := p.w.mutant.config; change != nil {
 		change(&cfg)
 	}
-	t.leader = leader.New(cfg, p.sees())
+	t.leader = leader.New(cfg, p.told(p.w.mutant.now))
 	t.consume(leader.Log, cfg.Prefetch)
 }
 
@@ -286,7 +286,7 @@ func (t *tenure) feed(e leader.Event) {
 			return
 		}
 	}
-	todo, next := t.leader.Step(t.sees(), e)
+	todo, next := t.leader.Step(t.told(t.w.mutant.now), e)
 	todo = slices.Clone(todo)
 	t.w.account.weigh(t)
 	if t.tenure == t {

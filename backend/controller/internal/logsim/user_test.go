@@ -192,11 +192,10 @@ const (
 	tooLate
 	notSent
 	unknown // it may take effect or not
-	earlier // it was to be postponed to an earlier time
 )
 
 // cancel is Cancel.
-func (p *process) cancel(r *record, t *pass, then func(fate)) {
+func (p *process) cancel(r *record, t *pass) {
 	r.asking++
 	over := p.w.setBack(t)
 	p.change(bundle.Record{Kind: bundle.Cancel, ID: r.id(), Due: t.due}, func(f fate) {
@@ -207,20 +206,14 @@ func (p *process) cancel(r *record, t *pass, then func(fate)) {
 			p.w.account.cancelled(r)
 		}
 		r.perhaps = r.perhaps || f == unknown || f == done && over
-		then(f)
 	})
 }
 
 // postpone is Postpone. If it is done, the last of the record's tickets is the new one.
-func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fate)) {
+func (p *process) postpone(r *record, t *pass, delay time.Duration) {
 	now := p.now()
-	if !now.Known {
-		then(notSent)
-		return
-	}
 	next, _, _ := leader.Enter(now, delay)
-	if next < t.due {
-		then(earlier)
+	if !now.Known || next < t.due {
 		return
 	}
 	next = max(next, t.due+1)
@@ -243,7 +236,6 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration, then func(fa
 		if f == done || f == unknown {
 			r.last = max(r.last, last)
 		}
-		then(f)
 	})
 }
 
@@ -255,11 +247,12 @@ func (w *world) setBack(t *pass) bool { return w.plan.steps > 0 && w.now > t.at-
 
 // change writes a change.
 func (p *process) change(rec bundle.Record, then func(fate)) {
-	switch now := p.asks(); {
+	switch now := p.told(p.w.mutant.accepts); {
 	case !now.Known || p.pub == nil:
 		then(notSent)
 		return
 	case !leader.InTime(now, rec.Due):
+		p.w.account.TooLate++
 		then(tooLate)
 		return
 	}
@@ -268,7 +261,7 @@ func (p *process) change(rec bundle.Record, then func(fate)) {
 		switch {
 		case o == leader.Refused:
 			then(notSent)
-		case o == leader.Stored && (leader.InTime(p.asks(), rec.Due) || p.w.mutant.confirmed):
+		case o == leader.Stored && (leader.InTime(p.told(p.w.mutant.accepts), rec.Due) || p.w.mutant.confirmed):
 			then(done)
 		default:
 			then(unknown)
@@ -276,14 +269,6 @@ func (p *process) change(rec bundle.Record, then func(fate)) {
 	})
 }
 
-// asks is what somebody knows who asks whether a change is in time.
-func (p *process) asks() leader.Now {
-	if lie := p.w.mutant.accepts; lie != nil {
-		return lie(p.now())
-	}
-	return p.now()
-}
-
 func (f fate) String() string {
-	return [...]string{"done", "too late", "not sent", "unknown", "earlier"}[f]
+	return [...]string{"done", "too late", "not sent", "unknown"}[f]
 }

@@ -140,11 +140,7 @@ func (w *world) runUntil(end time.Duration) {
 				first = p
 			}
 		}
-		until := w.now
-		if next-w.now > 40*time.Second && w.now-w.busy > restless {
-			until = w.quiet(next - 30*time.Second)
-		}
-		switch {
+		switch until := w.quiet(next - 30*time.Second); {
 		case until > w.now:
 			w.trace("world", "skip", "%v", until-w.now)
 			w.account.Skipped += until - w.now
@@ -165,6 +161,9 @@ func (w *world) runUntil(end time.Duration) {
 
 // quiet returns a time, at most until, before which nothing can happen; 0: there is none.
 func (w *world) quiet(until time.Duration) time.Duration {
+	if until-w.now < 10*time.Second || w.now-w.busy <= restless {
+		return 0
+	}
 	led := false
 	for _, p := range w.processes {
 		if p.tenure == nil || p.tenure.over || len(p.out.queue) > 0 {
