@@ -86,7 +86,6 @@ type broker struct {
 	queues []*queue
 	named  map[leader.Queue]*queue
 	dests  []*destination
-	route  func(*item) []*destination
 	conns  []*conn
 	last   *bundle.Counts // the last snapshot,
 	lasts  link           // in a queue that keeps one
@@ -101,9 +100,10 @@ func newBroker(w *world) *broker {
 		b.queues, b.named[s] = append(b.queues, q), q
 	}
 	for range w.plan.destinations {
-		b.newDestination(w.account.delivered)
+		d := &destination{}
+		d.log = link{w: w, held: func() bool { return d.silent || b.down }}
+		b.dests = append(b.dests, d)
 	}
-	b.route = func(it *item) []*destination { return b.dests[int(it.to[0]-'A'):][:1] }
 	return b
 }
 
@@ -111,35 +111,20 @@ func newBroker(w *world) *broker {
 type destination struct {
 	refuses, silent bool
 	log             link
-	arrived         func(*item)
 }
 
-func (b *broker) newDestination(arrived func(*item)) *destination {
-	d := &destination{arrived: arrived}
-	d.log = link{w: b.w, held: func() bool { return d.silent || b.down }}
-	b.dests = append(b.dests, d)
-	return d
-}
-
-// deliver stores a message at its destinations. It is refused if one of them refuses it.
+// deliver stores a message at its destination.
 func (b *broker) deliver(it *item) func(answer func(leader.Outcome)) {
 	return func(answer func(leader.Outcome)) {
-		to, outcome := b.route(it), leader.Stored
-		left := len(to) + 1
-		settle := func() {
-			if left--; left == 0 {
-				answer(outcome)
-			}
+		d := b.dests[it.to[0]-'A']
+		if d.refuses {
+			answer(leader.Refused)
+			return
 		}
-		for _, d := range to {
-			if d.refuses {
-				outcome = leader.Refused
-				settle()
-				continue
-			}
-			d.log.send(b.disk(), func() { d.arrived(it); settle() })
-		}
-		settle()
+		d.log.send(b.disk(), func() {
+			b.w.account.delivered(it)
+			answer(leader.Stored)
+		})
 	}
 }
 
@@ -193,7 +178,6 @@ type channel struct {
 	gone    bool // at the broker
 	closed  bool // at the client
 	tag     uint64
-	times   int // that it was consumed
 	unacked []unacked
 	acks    link
 }
@@ -206,7 +190,7 @@ type unacked struct {
 
 type consumer struct {
 	*channel
-	number, prefetch, has int
+	prefetch, has int
 }
 
 func (b *broker) newChannel(c *conn, s leader.Queue) *channel {
@@ -233,8 +217,7 @@ func (ch *channel) consume(prefetch int) {
 			return
 		}
 		q.cancel(ch)
-		ch.times++
-		q.consumers = append(q.consumers, &consumer{channel: ch, number: ch.times, prefetch: prefetch})
+		q.consumers = append(q.consumers, &consumer{channel: ch, prefetch: prefetch})
 		q.serve()
 	})
 }

@@ -292,7 +292,6 @@ func (w *world) breakSomething() {
 			b.dests[to].log.pump()
 		})
 	case 11:
-		p.set += w.between(-time.Minute, time.Minute)
 		p.wide, p.wideUntil = w.between(0, 2*time.Second), w.now+5*time.Second
 		w.account.fault(5*time.Second, -1, false, "the wall clock of %s is set", p.name)
 	case 12:

@@ -30,7 +30,6 @@ type process struct {
 	woke    time.Duration // when it last went on after it had stood still for long
 	cut     bool          // from the broker
 	ppm     int64
-	set     time.Duration // by how much its wall clock was set
 	pub     *conn
 	writer  *writer.Writer
 	pending map[*writer.Record]func(leader.Outcome)
