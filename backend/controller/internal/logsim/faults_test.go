@@ -49,8 +49,7 @@ var (
 		{100, 140 * time.Second, 5 * time.Minute},
 	}
 	mixedDelays = append([]delays{ // years are rare: each 36 hours of them all slots are looked at
-		{100, 5 * time.Minute, 80 * time.Minute}, {40, 70 * time.Minute, 28 * time.Hour}, {20, day, 10 * day}, {9, 10 * day, 60 * day},
-		{1, 20 * day, 700 * day},
+		{100, 5 * time.Minute, 80 * time.Minute}, {40, 70 * time.Minute, 28 * time.Hour}, {29, day, 20 * day}, {1, 20 * day, 700 * day},
 	}, shortDelays...)
 )
 
