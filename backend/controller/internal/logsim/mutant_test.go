@@ -32,13 +32,13 @@ var mutants = []mutant{
 	{name: "it acknowledges a bundle before its last record", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool { return len(b.Records) > 1 })
 	}},
-	{name: "it acknowledges changes at once", seed: 3, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
+	{name: "it acknowledges changes at once", seed: 6, careless: true, events: func(t *tenure, e leader.Event) leader.Event {
 		return ackAtOnce(t, e, func(b *bundle.Bundle) bool {
 			return b.Records[0].Kind == bundle.Cancel || b.Records[0].Kind == bundle.Postpone
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 21, counts: true, effects: elsewhere},
+	{name: "it writes slots on another connection", seed: 6, counts: true, effects: elsewhere},
 	{name: "it writes slots after its tenure", seed: 40, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{name: "it delivers before the mark", seed: 35, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
-	{name: "it does not wait for confirms", seed: 212, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it does not wait for confirms", seed: 219, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
 			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Outcome: leader.Stored}) })
 		}
