@@ -37,6 +37,7 @@ func All() []Fault {
 		{Name: "clock set", Alone: true, Inject: setClock},
 		{Name: "serve killed", Serve: true, Inject: killServing},
 		{Name: "node gone", Cluster: true, Inject: loseNodes},
+		{Name: "leaders moved", Cluster: true, Inject: moveLeaders},
 		// The last: what is declared in a cluster that has just healed may run on two of its three
 		// members (RabbitMQ 3.10.8), and not survive the next loss.
 		{Name: "partition", Cluster: true, Inject: partition},
@@ -334,6 +335,17 @@ func (s *Scene) busiest(ctx context.Context) (*rabbit.Broker, error) {
 	}
 	s.Logf("%s, with %d messages, is led by node %d", busiest.Queue, busiest.Messages, busiest.Node+1)
 	return s.Cluster.Nodes()[busiest.Node], nil
+}
+
+// moveLeaders has each quorum queue led by another of its nodes, all of which go on.
+func moveLeaders(ctx context.Context, s *Scene) error {
+	const move = `[rabbit_quorum_queue:transfer_leadership(Q, lists:nth(rand:uniform(length(Others)), Others)) ||
+		Q <- rabbit_amqqueue:list(), amqqueue:get_type(Q) =:= rabbit_quorum_queue,
+		Others <- [rabbit_quorum_queue:get_replicas(Q) -- [element(2, amqqueue:get_pid(Q))]], Others =/= []].`
+	return s.again(ctx, s.Times, 0, 2500*time.Millisecond, func() error {
+		_, err := s.Cluster.Nodes()[0].Ctl(ctx, "eval", move)
+		return err
+	})
 }
 
 // partition makes the first node and the others refuse each other's connections, as their cookies
