@@ -170,6 +170,17 @@ func (l *Leader) later(it *Item) {
 // nothing.
 const lively = 2 * time.Second
 
+// hear notes that the broker has answered something. If it had answered nothing for a while, the
+// destinations get their time anew.
+func (l *Leader) hear() {
+	if l.now.Mono-l.heard > lively {
+		for _, d := range l.dests {
+			d.heard = l.now.Mono
+		}
+	}
+	l.heard = l.now.Mono
+}
+
 // waitsForDest reports whether a destination does not answer: then marks show whether the broker
 // does.
 func (l *Leader) waitsForDest() bool {

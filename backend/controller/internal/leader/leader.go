@@ -145,7 +145,7 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	case Recalled:
 		l.recalled(e)
 	case Written, Sent, Kept:
-		l.heard = l.now.Mono
+		l.hear()
 		l.events = append(l.events, e)
 	default:
 		l.events = append(l.events, e)
