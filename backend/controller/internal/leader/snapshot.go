@@ -168,7 +168,7 @@ func (l *Leader) tellKnown() {
 	k := &l.known
 	since := l.now.Mono - k.counted
 	wanted := k.changed && since >= knownEvery || since >= markIdle || k.finished >= progressEvery
-	if !wanted || !l.leading || l.over || !l.told.Known || k.asked > 0 || k.writing {
+	if !wanted || !l.leading || l.over || !l.told.Known || len(l.events) > 0 || k.writing {
 		return
 	}
 	k.counted, k.changed, k.finished, k.writing = l.now.Mono, false, 0, true

@@ -327,7 +327,8 @@ func (a *account) late(r *record, at time.Duration) {
 	}
 	allowed, hurt := inTime, false
 	for _, f := range a.faults { // in the order in which they began
-		if f.to >= 0 && f.to != r.to || f.excuses < since-inTimeStalled || f.from > at {
+		excuses := f.excuses + a.w.plan.steppedBy // a message may wait for a time by the broker's clock then
+		if f.to >= 0 && f.to != r.to || excuses < since-inTimeStalled || f.from > at {
 			continue
 		}
 		if f.from-since > allowed {
@@ -337,7 +338,7 @@ func (a *account) late(r *record, at time.Duration) {
 		if f.stalls {
 			allowed = inTimeStalled
 		}
-		since = max(since, f.excuses)
+		since = max(since, excuses)
 	}
 	if !hurt {
 		a.LateUnhurt = max(a.LateUnhurt, at-since)
