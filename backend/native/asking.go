@@ -53,6 +53,8 @@ type ladder struct {
 	err   error
 }
 
+func (l *ladder) failed() bool { return l.err != nil }
+
 // begin asks all queues.
 func (a *asking) begin() error {
 	a.ladders, a.sent = make([]ladder, len(a.clocks)), map[string]question{}
@@ -71,7 +73,7 @@ func (a *asking) begin() error {
 
 // settled reports whether nothing more is to be learned.
 func (a *asking) settled() bool {
-	return !slices.ContainsFunc(a.ladders, func(l ladder) bool { return l.err == nil && !l.done })
+	return !slices.ContainsFunc(a.ladders, func(l ladder) bool { return !l.failed() && !l.done })
 }
 
 // err returns what has failed, for any queue.
@@ -130,10 +132,8 @@ func (a *asking) came(d *amqp091.Delivery) error {
 	q, ours := a.sent[header]
 	delete(a.sent, header) // it may come twice
 	l := &a.ladders[q.queue]
-	if !ours || l.err != nil {
-		return nil // it is of another proof, or has failed
-	}
 	switch isMarker := q.time.IsZero(); {
+	case !ours || l.failed(): // nothing depends on it
 	case l.close && q.time.After(l.to.Add(time.Since(l.marked))):
 		a.ignored(q.queue) // it comes early
 	case !isMarker && q.round < l.round:
@@ -152,7 +152,7 @@ func (a *asking) came(d *amqp091.Delivery) error {
 	default:
 		l.round++
 		a.narrow(q.queue, message.LastDeath(d.Headers))
-		if l.err == nil && !l.close {
+		if !l.failed() && !l.close {
 			return a.ask(q.queue)
 		}
 	}
@@ -185,7 +185,7 @@ func (a *asking) narrow(queue int, dated time.Time) {
 		l.to = l.times[0].Add(took)
 		l.from = l.to.Add(-wider * width)
 	}
-	if l.round >= mostRounds && l.err == nil && !l.close {
+	if l.round >= mostRounds && !l.failed() && !l.close {
 		l.err = a.unknown(queue)
 	}
 }
