@@ -176,9 +176,9 @@ func (l *Leader) lastTurn(q Queue) bundle.Turn {
 // looked notes what is at the head of a slot: its bundles go back, and it is opened if their turn
 // has been.
 func (l *Leader) looked(s *slot, b *bundle.Bundle) {
-	t := b.Turn
-	if !b.InSlot || !l.rings.valid(t) || l.rings.Slot(t) != s.queue {
-		t = l.lastTurn(s.queue) // it does not belong here
+	t, lap := b.Turn, int64(l.rings[s.queue.Ring].Slots)
+	if !b.InSlot || !l.rings.valid(t) || l.rings.Slot(t) != s.queue || t.Number > l.read[t.Level]+lap {
+		t = l.lastTurn(s.queue) // it does not belong here, or the clock was set back: earlier turns are behind it
 	}
 	if t.Number <= l.read[s.queue.Ring] {
 		s.reopen = &t

@@ -84,7 +84,7 @@ var mutants = []mutant{
 	}},
 	{name: "it believes every count", seed: 6, events: believes, counts: true},
 	{name: "it takes all of a bundle for done", seed: 13, events: skips},
-	{name: "it takes what it has written elsewhere", seed: 1325, events: takesBoth},
+	{name: "it takes what it has written elsewhere", seed: 2945, events: takesBoth},
 	{name: "it leads unbidden", seed: 2, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is && w.To == leader.Log && !t.leader.Leads() {
 			t.w.after(time.Second, func() { t.feed(leader.Delivered{Queue: leader.Log, Tag: 1, Bundle: w.Bundle}) })
