@@ -38,7 +38,7 @@ var mutants = []mutant{
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 6, counts: true, effects: elsewhere},
+	{name: "it writes slots on another connection", seed: 86, counts: true, effects: elsewhere},
 	{name: "it writes slots after its tenure", seed: 40, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
