@@ -204,6 +204,10 @@ func (p *prover) prove(w want) error {
 	ctx, cancel := context.WithTimeoutCause(p.ctx, w.most, silent)
 	defer cancel()
 	err := p.ask(ctx, w)
+	gone := errors.Is(err, broker.ErrReturned) || broker.Code(err) == amqp091.NotFound
+	if gone && w.gate == p.gate() { // else there is another one for that already
+		p.keeper.Doubt()
+	}
 	if err != nil {
 		if w.conn.IsClosed() || p.ctx.Err() != nil { // that says nothing of the broker
 			return err
@@ -266,9 +270,6 @@ func (p *prover) ask(ctx context.Context, w want) error {
 			}
 			err = a.came(&d)
 		case <-returns:
-			if w.gate == p.gate() { // else there is another one for that already
-				p.keeper.Doubt()
-			}
 			return fmt.Errorf("%w: a waiting queue was deleted", broker.ErrReturned)
 		case err := <-closed:
 			if err != nil {
