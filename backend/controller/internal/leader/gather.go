@@ -191,8 +191,11 @@ func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
 			l.consume(s)
 		}
 		if len(items) > 0 {
-			s.awaits[l.number] = true
+			s.covers(items[0].Due) // the first of them
 		}
+	}
+	if from := l.source(to); from != nil && len(items) > 0 {
+		from.awaits[l.number] = true
 	}
 	delete(l.empty, to)
 	l.writes[l.number] = &write{id: l.number, to: to, turn: b.Turn, items: items, since: l.now.Mono}
@@ -234,8 +237,8 @@ func (l *Leader) written(e Written) {
 		delete(l.void, w.id)
 		if s := l.slots[w.to]; s != nil && s.tail == w.id {
 			s.tail = 0 // another is written
-		} else if s != nil {
-			delete(s.awaits, w.id)
+		} else if from := l.source(w.to); from != nil {
+			delete(from.awaits, w.id)
 		}
 		if !w.abandoned {
 			l.silent[w.to] = max(l.silent[w.to], l.now.Mono+refusedFor)

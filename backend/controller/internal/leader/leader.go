@@ -22,9 +22,9 @@ import (
 type Config struct {
 	Rings  Rings
 	Tenure string // names this tenure, and no other ever
-	// Prefetch is how many bundles of the log may be in hand; of a slot of the first ring a quarter,
-	// and of others a sixteenth, but 8 at least. 0: LogPrefetch. It cannot change in a tenure:
-	// another consumer of the log would be another leader.
+	// Prefetch is how many bundles of the log may be in hand. 0: LogPrefetch. Of a slot of the first
+	// ring it is 256 at most; of others a quarter of that, and 8 at least. It cannot change in a
+	// tenure: another consumer of the log would be another leader.
 	Prefetch int
 	// Memory is how many bytes of records may be held; 0: any number. If there are more, the leader
 	// surrenders for Overfull, unless Prefetch is LeastPrefetch or less.
@@ -35,7 +35,8 @@ const (
 	// LogPrefetch is the usual Config.Prefetch. A bundle is in hand until the last of its records
 	// that are due soon is delivered: at 10,000 messages a second these are 500 bundles. If the log
 	// is full, what is held is written to slots, which makes others late.
-	LogPrefetch = 1024
+	LogPrefetch  = 1024
+	slotPrefetch = 256
 	// LeastPrefetch is how many there must be at least: the newest mark is one of them, and what
 	// waits for the next mark must not keep that away.
 	LeastPrefetch = 4
@@ -107,7 +108,7 @@ func New(cfg Config, now Now) *Leader {
 	cfg.Prefetch = cmp.Or(cfg.Prefetch, LogPrefetch)
 	l := &Leader{
 		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now,
-		log: &source{queue: Log, acks: acks.New(1)}, slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
+		log: newSource(Log, 0), slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
 		entries: map[key]*entry{}, dropped: map[key]time.Duration{}, dests: map[string]*destination{},
 		runs: map[target]*run{}, writes: map[uint64]*write{}, flying: map[Queue]int{},
 		silent: map[Queue]time.Duration{}, void: map[uint64]bool{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
@@ -201,6 +202,22 @@ type source struct {
 	inHand int           // bundles that are not finished
 	last   time.Duration // when one came, or was acknowledged
 	hand   bundle.Count  // their records
+
+	awaits map[uint64]bool // bundles that were written since it is consumed, and are to come back
+}
+
+func newSource(q Queue, now time.Duration) *source {
+	return &source{queue: q, acks: acks.New(1), last: now, awaits: map[uint64]bool{}}
+}
+
+// source returns the queue if it is consumed, or nil.
+func (l *Leader) source(q Queue) *source {
+	if s := l.slots[q]; s != nil {
+		return s.source
+	} else if q == Log {
+		return l.log
+	}
+	return nil
 }
 
 // A parcel is a bundle in hand. It is acknowledged when none of its records is left.
@@ -233,9 +250,9 @@ func (l *Leader) delivered(d Delivered) {
 			return // it goes back
 		}
 		from = s.source
-		if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
-			delete(s.awaits, b.Number)
-		}
+	}
+	if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
+		delete(from.awaits, b.Number)
 	}
 	from.inHand++
 	from.last = l.now.Mono

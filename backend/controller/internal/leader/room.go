@@ -27,13 +27,13 @@ func (l *Leader) makeRoom() {
 
 // most is how many bundles of a queue may be in hand.
 func (l *Leader) most(from *source) int {
-	switch from.queue.Ring {
+	switch slots := min(l.cfg.Prefetch, slotPrefetch); from.queue.Ring {
 	case Log.Ring:
 		return l.cfg.Prefetch
 	case 0:
-		return max(2*LeastPrefetch, l.cfg.Prefetch/4)
+		return slots
 	default:
-		return max(2*LeastPrefetch, l.cfg.Prefetch/16)
+		return max(2*LeastPrefetch, slots/4)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/delayer-go/delayer/internal/lib/acks"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
 	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
@@ -18,12 +17,12 @@ type slot struct {
 	consumed  bool         // otherwise it is known to be empty
 	releasing bool
 
-	tail    uint64          // the mark that was written behind what was in it
-	drained bool            // that has come back
-	awaits  map[uint64]bool // bundles that were written since it was opened, and are to come back
-	kept    []*parcel       // changes, until the turn is over
+	tail    uint64    // the mark that was written behind what was in it
+	drained bool      // that has come back
+	kept    []*parcel // changes, until the turn is over
 
-	until   time.Time // the end of the turn, or the latest due time of an entry
+	from    time.Time // the beginning of the turn, or the earliest due time of what was in hand or written
+	until   time.Time // the end of the turn, or the latest of those
 	entries []*entry
 	tickets bool          // messages of this turn have some, or had
 	items   int           // messages of this turn in hand, wherever they came from
@@ -63,12 +62,23 @@ func (l *Leader) turnFor(it *Item) *slot {
 	return l.turnOf(it.Due)
 }
 
+// covers notes that something is in hand, or written, that is due then.
+func (s *slot) covers(due brokertime.Due) {
+	t := due.Time()
+	if t.Before(s.from) {
+		s.from = t
+	}
+	if t.After(s.until) {
+		s.until = t
+	}
+}
+
 func (s *slot) open() bool { return !s.peeked && !s.releasing }
 
 // add adds a slot to those that are consumed.
 func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
-	s := &slot{source: &source{queue: q, acks: acks.New(1), last: l.now.Mono}, turn: t, peeked: peek, awaits: map[uint64]bool{}}
-	s.until = l.rings.end(t)
+	s := &slot{source: newSource(q, l.now.Mono), turn: t, peeked: peek}
+	s.from, s.until = l.rings.begin(t), l.rings.end(t)
 	l.slots[q] = s
 	at, begin := len(l.order), l.rings.begin(t)
 	for at > 0 && l.rings.begin(l.order[at-1].turn).After(begin) {
@@ -262,20 +272,30 @@ func (l *Leader) turnOver(s *slot) bool {
 	if !over || s.items > 0 || !l.complete(s.turn) {
 		return false
 	}
-	if s.tickets && l.marks.back.Before(s.until) {
-		return false // a copy may be in the log, if this process stood still
+	if len(s.kept) == 0 && !s.tickets {
+		return true
 	}
-	changed := len(s.kept) > 0
-	if changed && l.marks.backMono < s.done+outlives {
+	// A copy of a message with a ticket may be in the log: a publisher's, if this process stood still,
+	// or one that no slot has taken.
+	if s.tickets && l.marks.back.Before(s.until) || l.gathers(Log) || len(l.log.awaits) > 0 {
 		return false
 	}
+	if len(s.kept) == 0 {
+		return true
+	}
+	// A message for which there are changes must not come again, nor come here from an earlier time:
+	// all acknowledgements that are older than a mark by so much are stored, and those of what is
+	// released.
+	settled := func(of *slot) bool { return l.marks.backMono >= of.done+outlives }
 	end := l.rings.end(s.turn)
-	for _, other := range l.order { // must be released: then its acknowledgements are stored
-		if changed && other != s && l.rings.begin(other.turn).Before(end) {
+	for _, other := range l.order {
+		switch {
+		case other == s, !other.from.Before(end):
+		case l.rings.begin(other.turn).Before(end), other.items > 0, len(other.awaits) > 0, !settled(other):
 			return false
 		}
 	}
-	return true
+	return settled(s)
 }
 
 // missed surrenders if the mark of a slot does not come back though it is stored, or bundles do not

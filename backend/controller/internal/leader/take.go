@@ -69,9 +69,7 @@ func (l *Leader) adopt(e *entry) {
 	if s := l.turnOf(e.key.due); s != nil && e.slot == nil {
 		e.slot = s
 		s.entries, s.tickets = append(s.entries, e), s.tickets || e.once
-		if due := e.key.due.Time(); due.After(s.until) {
-			s.until = due
-		}
+		s.covers(e.key.due)
 	}
 }
 

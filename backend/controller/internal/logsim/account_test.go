@@ -326,6 +326,9 @@ func (a *account) late(r *record, at time.Duration) {
 		a.Late = max(a.Late, late)
 	}
 	allowed, hurt := inTime, false
+	if a.w.plan.prefetch > 0 { // a few bundles at a time take longer
+		allowed = inTimeStalled
+	}
 	for _, f := range a.faults { // in the order in which they began
 		excuses := f.excuses + a.w.plan.steppedBy // a message may wait for a time by the broker's clock then
 		if f.to >= 0 && f.to != r.to || excuses < since-inTimeStalled || f.from > at {
