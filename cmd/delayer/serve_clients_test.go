@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -275,13 +274,15 @@ func TestServe_Readme(t *testing.T) {
 	for _, b := range docs.Blocks(docs.Pages(t, "../..")["README.md"]) {
 		shown[b.Lang] = b.Text
 	}
-	serve(t, "serve", "--config", configFile(t, "url: "+url+"\n"+shown["yaml"]))
+	const local = "amqp://guest:guest@localhost:5672"
+	for _, lang := range []string{"yaml", "python"} {
+		require.Contains(t, shown[lang], local)
+		shown[lang] = strings.ReplaceAll(shown[lang], local, url)
+	}
+	serve(t, "serve", "--config", configFile(t, shown["yaml"]))
 	declared(t, url, "later")
 	declared(t, url, "orders")
-	const local = `"amqp://guest:guest@localhost:5672"`
-	require.Contains(t, shown["python"], local)
-	folder := t.TempDir()
-	program := strings.ReplaceAll(shown["python"], local, strconv.Quote(url))
+	folder, program := t.TempDir(), shown["python"]
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "later.py"), []byte(program), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
