@@ -26,7 +26,8 @@ type proxyRig struct {
 func newProxyRig(t *testing.T) proxyRig {
 	t.Helper()
 	b := rabbittest.Broker(t)
-	url, prefix := vhost(t, b), rabbittest.Prefix(t)
+	url := vhost(t, b)
+	prefix, _, _ := strings.Cut(rabbittest.Prefix(t), "-Test") // the broker cuts its errors, with names of queues, at 255 bytes
 	config := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+`serve:
   exchanges: [{name: served, to: served.delivery}]
   amqp: {listen: 127.0.0.1:0}
@@ -156,13 +157,17 @@ func TestServe_Proxy(t *testing.T) {
 	require.Equal(t, "3600000", d.Expiration)
 	require.Empty(t, returned, "nothing that has a delay")
 
-	// What cannot be understood is kept.
+	// What cannot be understood is kept, and goes where it was to go once it has another delay.
 	send(t, ch, "direct", "odd", "5s")
+	parked := r.prefix + ".serve.parked." + r.prefix + ".proxy"
 	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		status, out, _ := command(r.Context(), r.T, "messages", "list", r.prefix+".serve.parked."+r.prefix+".proxy", "--config", r.config)
+		status, out, _ := command(r.Context(), r.T, "messages", "list", parked, "--config", r.config)
 		assert.Equal(t, exitOK, status)
 		assert.Contains(t, out, "5s")
 	}, time.Minute, 20*time.Millisecond)
+	status, out, errs := command(r.Context(), r.T, "messages", "retry", parked, "--config", r.config, "--delay", "50ms")
+	require.Equal(t, exitOK, status, out+errs)
+	require.Equal(t, "odd", rabbittest.Next(t, in).MessageId)
 
 	// Deleted through one proxy, and declared again as an ordinary one.
 	require.NoError(t, elsewhere.ExchangeDelete("direct", false, false))
@@ -331,22 +336,45 @@ func TestServe_ProxyRefuses(t *testing.T) {
 		require.Equal(t, amqp091.AccessRefused, rabbittest.Next(t, closed).Code)
 	}
 
+	// Another user's retry would not be believed.
+	back, parked := r.prefix+".serve.back."+r.prefix+".proxy", r.prefix+".serve.parked."+r.prefix+".proxy"
+	holds := func(n int) {
+		t.Helper()
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			q, err := owner.QueueDeclarePassive(parked, true, false, false, false, nil)
+			require.NoError(t, err)
+			require.Equal(t, n, q.Messages)
+		}, time.Minute, 20*time.Millisecond)
+	}
+	require.NoError(t, owner.Publish("guarded", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": "soon"}}))
+	holds(1)
+	operator := r.prefix + "-operator"
+	ctl("add_user", operator, "secret")
+	ctl("set_permissions", "-p", at.Vhost, operator, ".*", ".*", ".*")
+	theirs := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder, r.as(r.url, func(u *amqp091.URI) { u.Username, u.Password = operator, "secret" }), r.prefix))
+	status, out, errs := command(r.Context(), r.T, "messages", "retry", parked, "--config", theirs, "--delay", "0")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, out, fmt.Sprintf("Retry as user %q", at.Username), errs)
+	holds(1)
+
 	// To the queue behind the entry, as if it had come through it.
 	forged := amqp091.Publishing{MessageId: "forged", Headers: amqp091.Table{
 		"x-death": []any{amqp091.Table{"queue": r.prefix + ".serve.queue." + r.prefix + ".proxy", "reason": "expired", "exchange": r.prefix + ".proxy.guarded", "count": int64(1)}},
 	}}
-	back, parked := r.prefix+".serve.back."+r.prefix+".proxy", r.prefix+".serve.parked."+r.prefix+".proxy"
 	require.NoError(t, owner.Publish("", back, false, false, forged))
 	forged.Headers = amqp091.Table{
 		"x-delayer-entry": amqp091.Table{"due": true},
 		"x-delayer-retry": amqp091.Table{"queue": back, "exchange": r.prefix + ".proxy.guarded"},
 	}
 	require.NoError(t, owner.Publish("", back, false, false, forged))
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		q, err := owner.QueueDeclarePassive(parked, true, false, false, false, nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, q.Messages)
-	}, time.Minute, 20*time.Millisecond)
+	holds(3)
+	require.NoError(t, owner.Publish("", parked, false, false, forged))
+	holds(4)
+	_, out, _ = command(r.Context(), r.T, "messages", "retry", parked, "--config", r.config, "--delay", "0")
+	require.Contains(t, out, "4 messages in "+parked+": 1 sent, 3 stay")
+	require.Empty(t, rabbittest.Next(t, in).MessageId, "not what is forged")
+	_, out, _ = command(r.Context(), r.T, "messages", "list", parked, "--config", r.config)
+	require.Contains(t, out, r.prefix+".proxy.guarded", "as it came")
 	require.Empty(t, in)
 	require.Equal(t, exitOK, s.stop())
 }

@@ -43,6 +43,10 @@ type letter struct {
 	trip   amqp091.Publishing // as it comes back: on tour, and from the parked messages
 	reason string             // why it is parked
 	odd    string             // what to warn about, or ""
+
+	// stranger: it claims to be one that was parked, and its publisher was another user. It is parked
+	// as it is. In a copy of ours that exchange would be believed; without it, it would be lost.
+	stranger bool
 }
 
 type rules struct {
@@ -77,6 +81,9 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 		l.to, err = r.destination(d)
 	}
 	if err != nil {
+		if l.stranger = queue == r.Back && errors.Is(err, errNoEntry); l.stranger {
+			err = errStranger
+		}
 		return r.refuse(l, now, err)
 	}
 	if name := xdelay.Misspelt(d.Headers); name != "" {
@@ -104,7 +111,7 @@ func (r *rules) destination(d *amqp091.Delivery) (string, error) {
 	name, ok := d.Headers[ExchangeHeader].(string)
 	if r.spec.proxied {
 		if name, ok = behind(r.prefix, d.Exchange, name); !ok {
-			return "", fmt.Errorf("it came through %.120q, which is no entry of the proxy's", d.Exchange)
+			return "", fmt.Errorf("it came through %.120q, which is %w", d.Exchange, errNoEntry)
 		}
 	}
 	switch {
@@ -115,6 +122,8 @@ func (r *rules) destination(d *amqp091.Delivery) (string, error) {
 	}
 	return name, nil
 }
+
+var errNoEntry = errors.New("no entry of the proxy's")
 
 const recounted = "a queue dead-letters to this exchange, and RabbitMQ from 4.0 on begins x-death anew for what a client publishes: its count never exceeds 1. Let a queue whose consumer counts by it dead-letter to the exchange behind this one"
 
@@ -189,9 +198,45 @@ func (r *rules) returning(d *amqp091.Delivery, now time.Time, reason string, due
 // before 4.0, an x-death that names its destination is a circle.
 var carriedHeaders = map[string]string{"delay": xdelay.Header, "native": message.NativeDelay, "deaths": "x-death"}
 
-// ParkedAgain says why an entry will park a message again that it has parked, whatever else was
-// fixed meanwhile: nobody can understand its delay. Otherwise it is "".
-func ParkedAgain(headers amqp091.Table) string {
+// ParkedAgain returns what says why an entry will park a message again that a user sends from its
+// queue of parked ones, whatever else was fixed meanwhile, and what to do. Otherwise it says "".
+func ParkedAgain(parked string) func(d *amqp091.Delivery, user, newDelay string) string {
+	return func(d *amqp091.Delivery, user, newDelay string) string {
+		const again = "it would be parked again: "
+		deaths := message.Deaths(d.Headers)
+		if len(deaths) > 0 && deaths[0].Queue == attempt.BackOf(parked) && deaths[0].Reason == "rejected" {
+			return again + "the log of delayer serve says why. Export and purge it"
+		}
+		if why := unproxied(parked, d, user); why != "" {
+			return again + why
+		}
+		if why := misread(d.Headers); newDelay == "" && why != "" {
+			return again + why + ". Retry with another delay"
+		}
+		return ""
+	}
+}
+
+// unproxied says why the proxy's entry, if parked is its queue, will not know where a message goes.
+func unproxied(parked string, d *amqp091.Delivery, user string) string {
+	prefix, name, _ := strings.Cut(parked, ".serve.parked.")
+	if name != Proxied(prefix).Name {
+		return ""
+	}
+	state, _ := attempt.Parked(d, time.Now())
+	header, _ := d.Headers[ExchangeHeader].(string)
+	_, known := behind(prefix, state.Original.Exchange, header)
+	switch {
+	case !known || d.UserId == "":
+		return "it does not tell to which exchange it was published. Export and purge it"
+	case d.UserId != user:
+		return fmt.Sprintf("delayer serve believes its own user where a message goes. Retry as user %q", d.UserId)
+	}
+	return ""
+}
+
+// misread says why the delay of a parked message cannot be understood, or is "".
+func misread(headers amqp091.Table) string {
 	was := maps.Clone(headers)
 	state, _ := was[stateHeader].(amqp091.Table)
 	for key, header := range carriedHeaders {

@@ -144,6 +144,7 @@ var (
 	errNoCopy     = errors.New("the message cannot be published again")
 	errTooLarge   = fmt.Errorf("%w: its properties and headers do not fit into a frame", errNoCopy) // which would close the connection
 	errUnreadable = fmt.Errorf("%w: %s", errNoCopy, unreadable)
+	errStranger   = fmt.Errorf("%w: the user of delayer serve has not published it, or not with the exchange to which it goes", errNoCopy)
 )
 
 func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
@@ -157,6 +158,9 @@ func (f *forwarder) publish(ctx context.Context, p broker.Publishing) error {
 func (f *forwarder) park(ctx context.Context, l letter) error {
 	if _, is := l.Headers[broker.UnreadableHeader]; is {
 		return errUnreadable
+	}
+	if l.stranger {
+		return errStranger
 	}
 	const noDelay, defaultExchange = 0, ""
 	msg := message.Seal(l.trip, message.NewEnvelope(time.Now(), noDelay, defaultExchange), nil)

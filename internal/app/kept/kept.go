@@ -3,6 +3,7 @@
 package kept
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,7 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	if queue != cfg.UnroutableQueue() {
 		client, err := undelivered.OpenParked(ctx, opts, queue)
 		if err == nil && Delayable(queue) {
-			client.Again = entry.ParkedAgain
+			client.Again = entry.ParkedAgain(queue)
 		}
 		return client, err
 	}
@@ -255,7 +256,7 @@ func (l *Look) Message(ctx context.Context, m *undelivered.Kept) (Message, error
 func (l *Look) why(ctx context.Context, m *undelivered.Kept) (string, error) {
 	switch {
 	case m.Parked != nil:
-		return m.Parked.Reason, nil
+		return cmp.Or(m.Parked.Reason, "parked as it was: the log of delayer serve says why"), nil
 	case l.client.Parked():
 		return "no " + attempt.Header + " header: not parked by package retry", nil
 	case m.Bundle != nil:

@@ -66,7 +66,8 @@ func (s *Sender) Send(ctx context.Context, m *Kept) (stays string, err error) {
 }
 
 // again is the message as it is sent. The handler of a parked one will see it as it was, and its
-// attempts count from the start.
+// attempts count from the start. It keeps the user-id that it has in the queue, if that is ours:
+// delayer serve tells by it what it has parked itself.
 func (s *Sender) again(m *Kept) amqp091.Publishing {
 	if m.Parked == nil {
 		return message.Again(&m.Delivery, s.conn.User())
@@ -77,7 +78,11 @@ func (s *Sender) again(m *Kept) amqp091.Publishing {
 	if s.client.NewDelay != "" {
 		more = amqp091.Table{message.NewDelay: s.client.NewDelay}
 	}
-	return message.Seal(fresh.Publishing(&m.Delivery, anyPriority), message.NewEnvelope(time.Now(), noDelay, defaultExchange), more)
+	msg := fresh.Publishing(&m.Delivery, anyPriority)
+	if user := s.conn.User(); m.UserId == user {
+		msg.UserId = user
+	}
+	return message.Seal(msg, message.NewEnvelope(time.Now(), noDelay, defaultExchange), more)
 }
 
 // Unfit says why a message cannot be sent to any destination, or "". It asks the broker for the
@@ -89,11 +94,8 @@ func (s *Sender) Unfit(ctx context.Context, m *Kept) (string, error) {
 	case s.client.Parked() && !m.believed():
 		return fmt.Sprintf("it says that it failed in queue %.120q, and this is not %.120q: a publisher may have written that. If it is right, retry with --from",
 			m.Parked.Queue, attempt.ParkedQueue(m.Parked.Queue)), nil
-	case s.client.Again != nil && s.client.NewDelay == "":
-		if why := s.client.Again(m.Headers); why != "" {
-			return "it would be parked again: " + why + ". Retry with another delay", nil
-		}
-		return "", nil
+	case s.client.Again != nil:
+		return s.client.Again(&m.Delivery, s.conn.User(), s.client.NewDelay), nil
 	case s.client.Parked():
 		return "", nil
 	case m.Bundle != nil && m.Bundle.To == "":

@@ -36,9 +36,9 @@ type Client struct {
 	// attempt.Belongs. Set before Read.
 	From string
 
-	// Again says why delayer serve would park a message again, unless NewDelay is set, or is "". Nil:
-	// messages do not go there.
-	Again func(amqp091.Table) string
+	// Again says why delayer serve would park a message again that this user sends with this NewDelay,
+	// and what to do, or is "". Nil: messages do not go there.
+	Again func(m *amqp091.Delivery, user, newDelay string) string
 
 	// To is the exchange to which unroutable messages are sent that do not tell where they belong, with
 	// their routing key: those that others have published to an exchange of the Delayer's. nil: they stay.
