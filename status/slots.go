@@ -81,7 +81,7 @@ func (b *Backend) count(c counts, now time.Time) {
 	}
 	total := c.total()
 	if !total.Exact {
-		total.Messages = max(total.Messages, inSlots) // a bundle has one at least
+		total.Messages += max(0, inSlots-c.bundles()) // those that are not counted have one each, or are marks
 	}
 	*b.Waiting = total.Messages + *b.Unread
 	b.Changes, b.Inexact = total.Changes, !total.Exact
@@ -94,6 +94,14 @@ func (b *Backend) count(c counts, now time.Time) {
 	b.Due = dueTimes(c, now)
 }
 
+// bundles is how many are in slots.
+func (c counts) bundles() (n int) {
+	for _, t := range c.turns {
+		n += t.Bundles
+	}
+	return n
+}
+
 // left is what a controller that has ended leaves. All that it held has gone back to the queues. It
 // may have delivered some of it after it counted, and then there are fewer bundles.
 func left(c counts, inLog, inSlots int) counts {
@@ -101,13 +109,9 @@ func left(c counts, inLog, inSlots int) counts {
 		c.held.Bundles, c.held.Exact = inLog, false
 		c.held.Messages = min(c.held.Messages, max(0, inLog-1))
 	}
-	bundles := 0
-	for _, t := range c.turns {
-		bundles += t.Bundles
-	}
 	if inSlots == 0 {
 		c.turns = nil
-	} else if inSlots < bundles {
+	} else if inSlots < c.bundles() {
 		c.held.Exact = false
 	}
 	return c

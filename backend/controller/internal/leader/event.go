@@ -90,7 +90,8 @@ type (
 		Multiple bool
 	}
 
-	// Write publishes a bundle to the log or to a slot, on the channel that consumes the log.
+	// Write publishes a bundle to the log or to a slot, on the channel that consumes the log. The first
+	// time in a tenure that it is to a slot, a mark of nobody goes before: the slot must answer.
 	Write struct {
 		ID     uint64 // also the number of the bundle
 		To     Queue

@@ -32,6 +32,7 @@ type write struct {
 	items     []*Item // none: it is a mark
 	since     time.Duration
 	abandoned bool // its items are written elsewhere
+	counted   bool
 }
 
 const (
@@ -195,7 +196,7 @@ func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
 		}
 	}
 	if from := l.source(to); from != nil && len(items) > 0 {
-		from.awaits[l.number] = true
+		from.awaits[l.number] = items[0].Due
 	}
 	delete(l.empty, to)
 	l.writes[l.number] = &write{id: l.number, to: to, turn: b.Turn, items: items, since: l.now.Mono}
@@ -232,9 +233,8 @@ func (l *Leader) written(e Written) {
 				l.forget(of)
 			}
 		}
-	case e.Outcome == Stored: // it is in void, and skipped when it comes
+	case e.Outcome == Stored: // what it has are copies
 	default:
-		delete(l.void, w.id)
 		if s := l.slots[w.to]; s != nil && s.tail == w.id {
 			s.tail = 0 // another is written
 		} else if from := l.source(w.to); from != nil {
@@ -267,7 +267,7 @@ func (l *Leader) abandon() {
 	slices.Sort(late)
 	for _, id := range late {
 		w := l.writes[id]
-		w.abandoned, l.void[id] = true, true
+		w.abandoned = true
 		l.silent[w.to] = l.now.Mono + silentFor
 		l.again(w)
 	}

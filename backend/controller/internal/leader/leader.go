@@ -84,7 +84,6 @@ type Leader struct {
 	number  uint64                  // of the last write
 	flying  map[Queue]int           // unconfirmed writes to a queue
 	silent  map[Queue]time.Duration // that have not confirmed one for long: until when they are left alone
-	void    map[uint64]bool         // bundles that were written elsewhere since
 	empty   map[Queue]time.Duration // slots in which nothing is: when that was found
 	known   known                   // of what waits
 	recheck bool                    // something has come that may make certain what waits
@@ -111,7 +110,7 @@ func New(cfg Config, now Now) *Leader {
 		log: newSource(Log, 0), slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
 		entries: map[key]*entry{}, dropped: map[key]time.Duration{}, dests: map[string]*destination{},
 		runs: map[target]*run{}, writes: map[uint64]*write{}, flying: map[Queue]int{},
-		silent: map[Queue]time.Duration{}, void: map[uint64]bool{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
+		silent: map[Queue]time.Duration{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
 	}
 	l.marks.wrote = -markEvery
 	return l
@@ -203,11 +202,13 @@ type source struct {
 	last   time.Duration // when one came, or was acknowledged
 	hand   bundle.Count  // their records
 
-	awaits map[uint64]bool // bundles that were written since it is consumed, and are to come back
+	// Bundles that were written since it is consumed, and are to come back; when the first of their
+	// records is due.
+	awaits map[uint64]brokertime.Due
 }
 
 func newSource(q Queue, now time.Duration) *source {
-	return &source{queue: q, acks: acks.New(1), last: now, awaits: map[uint64]bool{}}
+	return &source{queue: q, acks: acks.New(1), last: now, awaits: map[uint64]brokertime.Due{}}
 }
 
 // source returns the queue if it is consumed, or nil.
@@ -253,6 +254,9 @@ func (l *Leader) delivered(d Delivered) {
 	}
 	if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
 		delete(from.awaits, b.Number)
+		if w := l.writes[b.Number]; w != nil {
+			l.countWritten(w)
+		}
 	}
 	from.inHand++
 	from.last = l.now.Mono
@@ -267,9 +271,6 @@ func (l *Leader) delivered(d Delivered) {
 		l.do(Deliver{&Item{parcels: []part{{p, -1}}, Raw: d.Raw}})
 	case b.Records[0].Kind == bundle.Mark:
 		l.marked(s, p, d)
-	case b.Writer == l.cfg.Tenure && l.void[b.Number]:
-		delete(l.void, b.Number)
-		l.finish(p)
 	case s != nil && s.peeked:
 		l.looked(s, b)
 	default:

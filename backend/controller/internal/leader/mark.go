@@ -104,7 +104,7 @@ func (l *Leader) marked(s *slot, p *parcel, d Delivered) {
 		s.tail = 0
 	default:
 		s.drained, l.recheck = true, true
-		maps.DeleteFunc(s.awaits, func(id uint64, _ bool) bool { return id < s.tail })
+		maps.DeleteFunc(s.awaits, func(id uint64, _ brokertime.Due) bool { return id < s.tail })
 		if s.peeked {
 			l.release(s)
 		}

@@ -272,12 +272,9 @@ func (l *Leader) turnOver(s *slot) bool {
 	if !over || s.items > 0 || !l.complete(s.turn) {
 		return false
 	}
-	if len(s.kept) == 0 && !s.tickets {
-		return true
-	}
-	// A copy of a message with a ticket may be in the log: a publisher's, if this process stood still,
-	// or one that no slot has taken.
-	if s.tickets && l.marks.back.Before(s.until) || l.gathers(Log) || len(l.log.awaits) > 0 {
+	// A copy may be in the log: a publisher's, if this process stood still, or one that a slot has
+	// not taken in time.
+	if s.tickets && l.marks.back.Before(s.until) || l.goesRound(s.until) {
 		return false
 	}
 	if len(s.kept) == 0 {
@@ -296,6 +293,17 @@ func (l *Leader) turnOver(s *slot) bool {
 		}
 	}
 	return settled(s)
+}
+
+// goesRound reports whether something that is due before then goes through the log once more.
+func (l *Leader) goesRound(then time.Time) bool {
+	for _, due := range l.log.awaits {
+		if due.Time().Before(then) {
+			return true
+		}
+	}
+	r := l.runs[target{queue: Log}]
+	return r != nil && slices.ContainsFunc(r.items, func(it *Item) bool { return it.Due.Time().Before(then) })
 }
 
 // missed surrenders if the mark of a slot does not come back though it is stored, or bundles do not

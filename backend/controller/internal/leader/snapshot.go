@@ -17,6 +17,7 @@ type known struct {
 	partial   map[*parcel]bool // bundles of which some records are finished
 	inherited map[name]*bundle.Progress
 	asked     time.Duration // when the last snapshot was asked for; 0: it has come
+	written   map[Queue]bool
 
 	counted  time.Duration // when the last snapshot was written
 	changed  bool          // since then
@@ -41,7 +42,7 @@ const (
 )
 
 func newKnown(rings Rings) known {
-	k := known{counted: -markIdle, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}}
+	k := known{counted: -markIdle, partial: map[*parcel]bool{}, inherited: map[name]*bundle.Progress{}, written: map[Queue]bool{}}
 	for ring := range rings {
 		k.counts = append(k.counts, make([]bundle.TurnCount, rings[ring].Slots))
 		for i := range k.counts[ring] {
@@ -90,14 +91,19 @@ func (l *Leader) recallProgress(p *parcel, b *bundle.Bundle) {
 	}
 }
 
-// countWritten counts a bundle that is stored.
+// countWritten counts a bundle that is stored: that has come back, or is confirmed. Before the first
+// that a tenure writes to a slot there is a mark of nobody.
 func (l *Leader) countWritten(w *write) {
-	if w.to == Log {
+	if w.to == Log || w.counted {
 		return
 	}
 	c := l.known.of(w.to)
-	l.known.changed = true
+	l.known.changed, w.counted = true, true
 	c.Bundles++
+	if !l.known.written[w.to] {
+		l.known.written[w.to] = true
+		c.Bundles++
+	}
 	switch {
 	case w.abandoned: // its records are elsewhere too
 		c.Exact = false

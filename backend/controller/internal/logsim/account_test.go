@@ -327,7 +327,7 @@ func (a *account) late(r *record, at time.Duration) {
 	}
 	allowed, hurt := inTime, false
 	if a.w.plan.prefetch > 0 { // a few bundles at a time take longer
-		allowed = inTimeStalled
+		allowed += inTimeStalled
 	}
 	for _, f := range a.faults { // in the order in which they began
 		excuses := f.excuses + a.w.plan.steppedBy // a message may wait for a time by the broker's clock then
@@ -339,7 +339,7 @@ func (a *account) late(r *record, at time.Duration) {
 		}
 		hurt = true
 		if f.stalls {
-			allowed = inTimeStalled
+			allowed = max(allowed, inTimeStalled)
 		}
 		since = max(since, excuses)
 	}

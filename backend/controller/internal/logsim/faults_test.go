@@ -497,9 +497,10 @@ func (w *world) meddleWithQueue() {
 		}
 		w.account.fault(0, -1, false, "a foreign message comes to %s", name(q.name))
 		it := &item{}
-		w.account.foreign = append(w.account.foreign, it)
-		w.account.Foreign++
-		q.store(it, func() {})
+		q.store(it, func() {
+			w.account.foreign = append(w.account.foreign, it)
+			w.account.Foreign++
+		})
 	}
 }
 

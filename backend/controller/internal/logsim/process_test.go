@@ -228,14 +228,14 @@ type tenure struct {
 	conn     *conn
 	channels map[leader.Queue]*channel
 	flying   map[leader.Queue]int // writes that are not confirmed, and releases
-	late     map[uint64]bool      // that were confirmed when their records had been written elsewhere
-	counted  brokertime.Due       // what waits, by its clock
+	asked    map[leader.Queue]bool
+	counted  brokertime.Due // what waits, by its clock
 	over     bool
 }
 
 func (p *process) begin() {
 	p.tenures++
-	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}, flying: map[leader.Queue]int{}, late: map[uint64]bool{}}
+	t := &tenure{process: p, name: fmt.Sprintf("%s%d.%d", p.name, p.number, p.tenures), channels: map[leader.Queue]*channel{}, flying: map[leader.Queue]int{}, asked: map[leader.Queue]bool{}}
 	p.tenure, p.nextTick = t, p.w.now
 	t.conn = p.w.broker.connect(p, true, func() { t.end("the connection is lost") })
 	p.trace("begin", "%s", t.name)
@@ -333,11 +333,14 @@ func (t *tenure) do(e leader.Effect) {
 		if t.w.Trace != nil {
 			t.trace("write", "%s: %s", name(e.To), it)
 		}
+		if !t.asked[e.To] && e.To != leader.Log {
+			t.asked[e.To] = true
+			mark := &item{bundle: &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}, byLeader: true}
+			t.write(t.conn, into(t.w.broker.named[e.To], mark), func(leader.Outcome) {})
+		}
 		t.flying[e.To]++
-		wrote := t.w.now
 		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) {
 			t.flying[e.To]--
-			t.late[e.ID] = t.w.now-wrote > 5200*time.Millisecond
 			t.feed(leader.Written{ID: e.ID, Outcome: o})
 		})
 	case leader.Deliver:
