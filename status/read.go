@@ -51,7 +51,13 @@ type part struct {
 	plan       topology.Plan
 	exchange   string // of the plugin, or ""
 	counts     string // the queue in which the leader of slots writes what it has counted, or ""
+
+	absent time.Time // when it was looked for and not there, if it is not configured
 }
+
+// absentFor is for how long a backend that is not configured, and was not there, is not looked for
+// again: the broker logs each such question as the error of a channel.
+const absentFor = time.Hour
 
 // Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
 // [delayer.ErrUnavailable] and [delayer.ErrAccess]. The management API is not asked yet.
@@ -167,7 +173,10 @@ func (r *Reader) readFeatures(ctx context.Context, s *Status) {
 
 func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.State, error) {
 	all := map[string]objects.State{}
-	for _, p := range r.parts {
+	for i, p := range r.parts {
+		if !p.absent.IsZero() && time.Since(p.absent) < absentFor {
+			continue
+		}
 		ours := objects.Of(r.conn.Control(), p.name)
 		only := p.exchange // that this backend alone has
 		if len(p.plan.Markers) > 0 {
@@ -179,6 +188,7 @@ func (r *Reader) readQueues(ctx context.Context, s *Status) (map[string]objects.
 		}
 		there := len(missing) == 0
 		if !there && !p.configured {
+			r.parts[i].absent = time.Now()
 			continue
 		}
 		states, err := ours.Look(ctx, p.plan)

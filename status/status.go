@@ -22,7 +22,8 @@ type Status struct {
 	// Waiting is how many messages wait in all backends; nil if it is not known for one of them.
 	// See Backend.Waiting.
 	Waiting *int `json:"waiting"`
-	// Backends are the configured one, first, and others whose queues exist under this prefix.
+	// Backends are the configured one, first, and others whose queues exist under this prefix. One that
+	// was not there is looked for again after an hour: the broker logs each such question as an error.
 	Backends []Backend `json:"backends"`
 	// Misrouted holds messages that did not reach their destination; a Delayer sends them on.
 	Misrouted *Queue `json:"misrouted"`

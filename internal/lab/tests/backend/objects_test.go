@@ -169,6 +169,10 @@ func TestStatus(t *testing.T) {
 		}
 		require.Equal(t, 3, due)
 	}
+	tiers := cfg
+	tiers.Backend = "fixedtiers"
+	rabbittest.Open(t, tiers)
+	require.Len(t, read().Backends, 2, "what is not configured, and was not there, is not looked for each time")
 	if b.Management() != "" {
 		require.Empty(t, read().Policies)
 		require.Empty(t, read().Unknown)
