@@ -86,9 +86,7 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 		}
 		return r.refuse(l, now, err)
 	}
-	if name := xdelay.Misspelt(d.Headers); name != "" {
-		l.odd = fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
-	}
+	l.odd = Misspelt(xdelay.Misspelt(d.Headers))
 	_, died := l.out.Headers["x-death"]
 	if died && r.recounts {
 		l.odd = recounted
@@ -101,6 +99,15 @@ func (r *rules) decide(queue string, d *amqp091.Delivery, now time.Time) letter 
 		l.action, l.trip = tour, r.returning(d, now, "", true)
 	}
 	return l
+}
+
+// Misspelt is what to warn about a message with a header of that name, if it looks like the plugin's
+// and nobody reads it; otherwise "".
+func Misspelt(name string) string {
+	if xdelay.Misspelt(amqp091.Table{name: nil}) == "" {
+		return ""
+	}
+	return fmt.Sprintf("header %q is not known (write %q): such a message goes at once", name, xdelay.Header)
 }
 
 // destination is the exchange that a message goes to.

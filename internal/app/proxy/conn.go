@@ -335,12 +335,13 @@ func (c *conn) may(exchange string) bool {
 
 // publish passes the beginning of a message: the method, and its properties. The body follows.
 func (c *conn) publish(method, properties frame.Frame) error {
+	a := method.Args()
+	reserved, exchange := a.Uint16(), a.Short()
 	if !asks(properties.Payload()) {
+		c.warnOf(properties.Payload(), exchange)
 		c.Counted(Passed)
 		return c.write(method, properties)
 	}
-	a := method.Args()
-	reserved, exchange := a.Uint16(), a.Short()
 	is, err := c.delayed.has(c.ctx, exchange)
 	if err != nil {
 		return c.cannot("look whether an exchange is delayed", exchange, err)
@@ -379,6 +380,30 @@ func asks(properties []byte) bool {
 	}
 	fields, err := frame.Table(table)
 	return err != nil || slices.ContainsFunc(fields, func(f frame.Field) bool { return entry.Delays(f.Name) })
+}
+
+// warnOf warns of a message to a delayed exchange whose header is misspelt.
+func (c *conn) warnOf(properties []byte, exchange string) {
+	if !bytes.Contains(properties, []byte("elay")) && !bytes.Contains(properties, []byte("ELAY")) { // nearly all
+		return
+	}
+	table, _, err := frame.Headers(properties)
+	if err != nil {
+		return // the broker says what is wrong
+	}
+	fields, err := frame.Table(table)
+	if err != nil {
+		return
+	}
+	for _, f := range fields {
+		odd := entry.Misspelt(f.Name)
+		if odd == "" {
+			continue
+		}
+		if is, err := c.delayed.has(c.ctx, exchange); is && err == nil {
+			c.warnings.Warn(c.Log, odd, "exchange", exchange)
+		}
+	}
 }
 
 // unpublishable returns the properties of a message that has a body as long, but which the broker

@@ -44,14 +44,23 @@ type rig struct {
 	*testing.T
 	address string
 	stop    func() // and wait
+	log     chan string
 	got     chan frame.Frame
+}
+
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
 
 func newRig(t *testing.T, channels uint16, change func(*Config)) rig {
 	t.Helper()
 	broker, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r := rig{T: t, got: make(chan frame.Frame, 1000)}
+	r := rig{T: t, got: make(chan frame.Frame, 1000), log: make(chan string, 100)}
 	var running sync.WaitGroup
 	serving := r
 	running.Go(func() {
@@ -73,7 +82,7 @@ func newRig(t *testing.T, channels uint16, change func(*Config)) rig {
 		Dial: func(ctx context.Context, _ bool) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", broker.Addr().String())
 		},
-		Fronts: fronts{}, Vhost: "/", Counted: func(string) {}, Connected: func(int) {}, Log: slog.New(slog.DiscardHandler),
+		Fronts: fronts{}, Vhost: "/", Counted: func(string) {}, Connected: func(int) {}, Log: slog.New(slog.NewTextHandler(lines(r.log), nil)),
 	})
 	require.NoError(t, err)
 	r.address = p.listener.Addr().String()
@@ -297,6 +306,29 @@ func TestProxy_Frames(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, checks, "the broker is asked once whether the client may write there")
+}
+
+// TestProxy_Misspelt: a message that goes at once because of a misspelt header is warned of, to a
+// delayed exchange only.
+func TestProxy_Misspelt(t *testing.T) {
+	r := newRig(t, 0, nil)
+	conn, err := r.dial()
+	require.NoError(t, err)
+	defer conn.Close() //nolint:errcheck // the test is over
+	ch, err := conn.Channel()
+	require.NoError(t, err)
+	for exchange, name := range map[string]string{"orders": "X_DELAY", "delayed": "X-Delay"} {
+		require.NoError(t, ch.Publish(exchange, "key", false, false, amqp.Publishing{Headers: amqp.Table{name: int32(5000)}, Body: []byte(exchange)}))
+		r.bodies(exchange)
+	}
+	for {
+		line := <-r.log
+		require.NotContains(t, line, "orders")
+		if strings.Contains(line, `header \"X-Delay\" is not known (write \"x-delay\"): such a message goes at once`) {
+			require.Contains(t, line, "exchange=delayed")
+			return
+		}
+	}
 }
 
 // TestProxy_Stops: what a client has sent before it hears that its connection ends passes.
