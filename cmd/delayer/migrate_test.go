@@ -37,8 +37,10 @@ func TestMigrateSteps(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond)
 	stdout, _ := step(exitOK, "assess", ctl)
 	require.Contains(t, stdout, "there is nothing to migrate")
-	_, stderr := step(exitFailed, "switch", x, "--mode=in-place", "--yes", ctl)
-	require.Contains(t, stderr, "it does not exist")
+	_, stderr := step(exitFailed, "switch", x, "--mode=in-place", ctl)
+	require.Contains(t, stderr, "it does not exist", "nobody is asked to agree to what cannot be")
+	_, stderr = step(exitFailed, "retire", "--exchange=amq.topic", ctl)
+	require.Contains(t, stderr, "has no record")
 
 	delayed := func() {
 		require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
@@ -94,7 +96,8 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "rabbitmq-plugins disable rabbitmq_delayed_message_exchange")
 	stdout, _ = step(exitOK, "assess", ctl)
 	require.Contains(t, stdout, "no migration of this prefix")
-	step(exitOK, "retire", x, ctl) // the first run may have been killed at its end
+	_, stderr = step(exitFailed, "retire", x, ctl)
+	require.Contains(t, stderr, "is retired already")
 
 	require.NoError(t, ch.ExchangeDeclare("gone", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 	require.NoError(t, ch.Publish("gone", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int64(60_000)}}))

@@ -130,6 +130,13 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; "+
 				"or delete it, if nothing uses it)", c.Exchange)
 		}
+		r, found, err := record.Read(ctx, m.api, m.settings.Prefix, c.Exchange)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return fmt.Errorf("exchange %q has no record: it was never switched, or is retired already (nothing is to be done)", c.Exchange)
+		}
 		tables, err := m.node.Pending(ctx)
 		if err != nil {
 			return err
@@ -139,16 +146,12 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 				"or take them out with delayer migrate evacuate)",
 				cli.Count(w.rows, "message"), c.Exchange, cli.Ago(w.latest, time.Now()))
 		}
-		r, found, err := record.Read(ctx, m.api, m.settings.Prefix, c.Exchange)
-		if err == nil {
-			err = swapper.Lock.Delete(record.Name(m.settings.Prefix, c.Exchange))
-		}
-		if err != nil {
+		if err := swapper.Lock.Delete(record.Name(m.settings.Prefix, c.Exchange)); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record "+
 			"is deleted\n", cli.Shown(c.Exchange))
-		if found && r.Mode == record.Serving {
+		if r.Mode == record.Serving {
 			fmt.Fprintln(s.Out, "delayer serve goes on passing on what is published to it")
 		}
 		return m.last(ctx, s, tables)
@@ -202,6 +205,9 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 		warning = serveWarning
 	}
 	if !c.Yes {
+		if err := c.possible(ctx, mode); err != nil {
+			return err
+		}
 		fmt.Fprintf(s.Out, warning, cli.Shown(c.Exchange))
 		if err := cli.Agree(ctx, s, "Switch it?", "yes", "--yes"); err != nil {
 			return err
@@ -231,6 +237,19 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 			spec.Name, spec.Type, spec.To)
 		return nil
 	})
+}
+
+// possible returns why an exchange cannot be switched, as far as that can be known before.
+func (c *switchCmd) possible(ctx context.Context, mode record.Mode) error {
+	asking, cancel := c.Within(ctx)
+	defer cancel()
+	m, err := c.reach(asking)
+	if err != nil {
+		return err
+	}
+	swapper := &swap.Swapper{Prefix: m.settings.Prefix, Exchange: c.Exchange, API: m.api}
+	_, _, err = swapper.Begin(ctx, mode)
+	return err
 }
 
 func writeResult(out io.Writer, what string, r swap.Result) {

@@ -79,29 +79,37 @@ type Result struct {
 // again and again.
 const prepareFor = time.Minute
 
-// Switch makes the exchange ours. Where that was begun, it is finished; where it was done, bindings
-// that came to an exchange of serve since are moved.
-func (s *Swapper) Switch(ctx context.Context, mode record.Mode) (Result, error) {
-	x, err := s.API.Definition(ctx, s.Exchange)
-	if err != nil {
-		return Result{}, err
+// Begin returns the exchange, and the record of a switch that was begun or may begin; otherwise why it
+// may not. It changes nothing, and needs nothing but the API.
+func (s *Swapper) Begin(ctx context.Context, mode record.Mode) (r record.Record, x inventory.Definition, err error) {
+	if x, err = s.API.Definition(ctx, s.Exchange); err != nil {
+		return r, x, err
 	}
 	r, found, err := record.Read(ctx, s.API, s.Prefix, s.Exchange)
 	switch {
 	case err != nil:
-		return Result{}, err
 	case found && r.Mode != mode:
-		return Result{}, s.fail("switch", "run delayer migrate rollback first, and switch then",
+		err = s.fail("switch", "run delayer migrate rollback first, and switch then",
 			"it was switched with --mode %s", r.Mode)
 	case !found && !x.Delayed():
-		return Result{}, s.fail("switch", "only an exchange of type x-delayed-message is migrated",
+		err = s.fail("switch", "only an exchange of type x-delayed-message is migrated",
 			"its type is %s", x.Type)
 	case !found && !record.CanBeSwitched(x.Exchange):
-		return Result{}, s.fail("switch", "let its publishers use another exchange, wait until "+
+		err = s.fail("switch", "let its publishers use another exchange, wait until "+
 			"nothing is left, and delete it",
 			"it routes by type %q, which cannot be switched", x.DelayedType())
 	case !found:
 		r = record.New(x.Exchange, mode)
+	}
+	return r, x, err
+}
+
+// Switch makes the exchange ours. Where that was begun, it is finished; where it was done, bindings
+// that came to an exchange of serve since are moved.
+func (s *Swapper) Switch(ctx context.Context, mode record.Mode) (Result, error) {
+	r, x, err := s.Begin(ctx, mode)
+	if err != nil {
+		return Result{}, err
 	}
 	change := s.reshaping(r, node.Plain)
 	if mode == record.Serving {
