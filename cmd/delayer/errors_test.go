@@ -15,6 +15,7 @@ func TestUsageErrors(t *testing.T) {
 	files := strings.NewReplacer(
 		"LADDER", configFile(t, nowhere),
 		"TIERS", configFile(t, nowhere+"backend: fixedtiers\n"),
+		"NOTHING", configFile(t, nowhere),
 		"WHEEL", configFile(t, nowhere+"backend: controller\n"),
 		"ROUNDS", configFile(t, nowhere+"backend: controller\ncontroller: {wheel: rounds}\n"),
 		"PLUGIN", configFile(t, nowhere+"backend: plugin\n"),
@@ -76,6 +77,7 @@ func TestUsageErrors(t *testing.T) {
 
 		{"serve", exitFailed, "set DELAYER_URL"},
 		{"serve --config TIERS", exitFailed, "invalid configuration: there is nothing to serve (write backend: controller, or serve: {exchanges"},
+		{"serve --config NOTHING", exitFailed, "invalid configuration: there is nothing to serve (write backend: controller, or serve: {exchanges"},
 		{"outbox run --batch=0", exitUsage, "must be positive"},
 		{"outbox run --workers=0", exitUsage, "must be positive"},
 		{"outbox migrate", exitFailed, "set DELAYER_POSTGRES"},

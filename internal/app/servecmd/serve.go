@@ -63,6 +63,12 @@ func (c config) nothing() bool {
 var errNothing = engine.ConfigError("serve.exchanges", errors.New("there is nothing to serve"),
 	"write backend: controller, or serve: {exchanges: [{name: orders, to: orders.delivery}]}, or serve: {http: {listen: 127.0.0.1:8081}}; docs/languages.md has more")
 
+// Help says which backend is used.
+func (c *Serve) Help() string {
+	return "The section serve of the configuration says what is served, and backend how messages wait: binaryladder, unless it says another. " +
+		"Without a configuration the backend is controller, unless DELAYER_BACKEND says another, and only its wheel is turned."
+}
+
 // Run serves until SIGTERM or Ctrl-C. The exit status is then 0.
 func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	cfg, text, err := c.Read()
@@ -73,7 +79,7 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Backend == "" && serves.nothing() {
+	if cfg.Backend == "" && c.Config == "" {
 		cfg.Backend = controller.Name
 	}
 	if cfg.Backend != controller.Name && serves.nothing() {
