@@ -257,6 +257,7 @@ func TestServe_Configuration(t *testing.T) {
 		"serve: {exchange: []}":                                    "open serve.exchange: invalid configuration: line 2: unknown key (known: exchanges, prefetch, recurring, http, amqp)",
 		"serve: {prefetch: 0}":                                     "0 is not between 1 and 65535",
 		"serve: {exchanges: []}":                                   "there is nothing to serve",
+		"serve: {exchanges: {name: a, to: b}}":                     "open serve.exchanges: invalid configuration: line 2 is one entry, not a list of them (write - name: …",
 		"serve: {exchanges: [{name: a}]}":                          "write to: the exchange that consumers bind to; or allow",
 		"serve: {exchanges: [{name: a, to: b, type: x}]}":          `type: "x" is none of direct, topic, fanout, headers`,
 		"serve: {exchanges: [{name: a, to: a}]}":                   "in a circle",

@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
@@ -105,6 +106,8 @@ func (w written) token() (*Token, error) {
 	switch {
 	case w.Name == "":
 		return nil, errors.New("name is empty")
+	case err != nil && strings.HasSuffix(strings.TrimSpace(w.SHA256), "-"):
+		return nil, errors.New("sha256 has more than 64 hexadecimal digits: leave out the - that sha256sum writes behind them")
 	case err != nil || len(sum) != len(t.sum):
 		return nil, errors.New("sha256 is not 64 hexadecimal digits: write the hash of the token, not the token")
 	case [sha256.Size]byte(sum) == sha256.Sum256(nil):
@@ -149,6 +152,11 @@ func (f *File) Read() error {
 	list, err := Parse(text)
 	if err == nil {
 		f.list.Store(&list)
+		return nil
+	}
+	var wrong *delayer.Error
+	if errors.As(err, &wrong) {
+		wrong.Object = f.path + ": " + wrong.Object
 	}
 	return err
 }

@@ -57,7 +57,7 @@ tokens:
 	assert.Nil(t, f.Bearer("Bearer s3cret"))
 	require.NotNil(t, f.Bearer("Bearer new"))
 	write(t, path, "tokens: [{name: shop")
-	require.Error(t, f.Read())
+	require.ErrorContains(t, f.Read(), path+": ")
 	assert.NotNil(t, f.Bearer("Bearer new"), "those from before are valid")
 	require.NoError(t, os.Remove(path))
 	require.ErrorContains(t, f.Read(), "serve.http.tokens")
@@ -74,6 +74,7 @@ func TestParse_Errors(t *testing.T) {
 		"tokens: [{a: 1}]": "unknown key",
 		"tokens: [{" + good + ", rights: [publish], queues: [q]}]":                                       "name is empty",
 		"tokens: [{name: a, sha256: hunter2, rights: [publish], queues: [q]}]":                           "write the hash of the token",
+		"tokens: [{name: a, sha256: " + sum("x") + "  -, rights: [cancel]}]":                             "leave out the - that sha256sum writes",
 		"tokens: [{name: a, sha256: " + sum("") + ", rights: [cancel]}]":                                 "is that of an empty text",
 		"tokens: [{name: a, " + good + ", queues: [q]}]":                                                 "rights is empty",
 		"tokens: [{name: a, " + good + ", rights: [publish]}]":                                           "belong together",

@@ -104,7 +104,7 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		var said struct{ Reason string }
 		_ = json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&said) // without one the status says it
-		return fail(delayer.ErrAccess, errors.New(strings.TrimSuffix(res.Status+": "+said.Reason, ": ")), "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions")
+		return fail(delayer.ErrAccess, errors.New(strings.TrimSuffix(res.Status+": "+said.Reason, ": ")), remedy(said.Reason))
 	case http.StatusNotFound:
 		return fail(delayer.ErrNotFound, nil, "does the virtual host exist, and is this the management API of its broker?")
 	default:
@@ -115,6 +115,17 @@ func (c *Client) Get(ctx context.Context, r Request, into any) error {
 		return fail(delayer.ErrUnavailable, err, "does RabbitMQ's management API answer there?")
 	}
 	return nil
+}
+
+// remedy is what to do about a reason for which RabbitMQ lets a user not in.
+func remedy(reason string) string {
+	switch {
+	case strings.Contains(reason, "Login failed"):
+		return "check the user name and the password"
+	case strings.Contains(reason, "Not administrator"):
+		return "the user needs the tag administrator for this: rabbitmqctl set_user_tags"
+	}
+	return "the user needs the tag monitoring, and permission for the vhost: rabbitmqctl set_user_tags, set_permissions"
 }
 
 // do asks again, for a second and a half, while the answer is 5xx. An error does not contain the

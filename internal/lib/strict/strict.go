@@ -77,6 +77,10 @@ func knownValue(node *yaml.Node, t reflect.Type, path string) (named []string, e
 	case reflect.Struct:
 		return knownKeys(node, t, path+".", nil)
 	case reflect.Slice:
+		if node.Kind == yaml.MappingNode && len(node.Content) > 0 {
+			key := node.Content[0].Value
+			return nil, engine.ConfigError(path, fmt.Errorf("line %d is one entry, not a list of them", node.Line), "write - "+key+": … (or [{"+key+": …}])")
+		}
 		for _, item := range node.Content {
 			if _, err := knownValue(item, t.Elem(), path); err != nil {
 				return nil, err
