@@ -168,7 +168,7 @@ func TestPublish_Refused(t *testing.T) {
 	r := newRig(t, nil)
 	for body, detail := range map[string]string{
 		`{"key": "q", "delay": "1s", "due": "2027-01-01T00:00:00Z"}`:             "delay and due are both there",
-		`{"key": "q", "delay": 5}`:                                               "body.delay: expected string",
+		`{"key": "q", "delay": 5}`:                                               "body.delay: expected string, with a unit: 30s, 90m or 2d",
 		`{"key": "q", "delay": "5"}`:                                             `delay is "5": it must be a time with its unit`,
 		`{"key": "q", "delay": "NaNd"}`:                                          "must be a time with its unit",
 		`{"key": "q", "DELAY": "5s"}`:                                            "body.DELAY: unexpected property",
@@ -201,7 +201,7 @@ func TestPublish_Refused(t *testing.T) {
 	r.refused(r.post(`{"key": "q", "delay": "-5s"}`), http.StatusUnprocessableEntity, "out_of_range", "-5s")
 	r.refused(r.post(`{"key": "q"}`, "Content-Type", "text/plain"), http.StatusUnsupportedMediaType, "media_type", "text/plain")
 	r.refused(r.post(`{"key": "q", "properties": {"message_id": "a"}}`, "Idempotency-Key", "b"), http.StatusUnprocessableEntity, "invalid", "differ")
-	r.refused(r.post(`{}`), http.StatusForbidden, "forbidden", `queue ""`)
+	r.refused(r.post(`{"text": "x"}`), http.StatusUnprocessableEntity, "invalid", "give exchange, or key")
 	assert.Empty(t, r.Published())
 }
 

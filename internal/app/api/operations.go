@@ -163,12 +163,18 @@ func (a *API) message(ctx context.Context, asked *Message, key string, trace *Tr
 // permit refuses what a token is not for, and for everybody what belongs to the Delayer. At the
 // default exchange CC and BCC name queues too.
 func (a *API) permit(t *tokens.Token, m *delayer.Message) *Problem {
+	if m.Exchange == "" && m.Key == "" {
+		return invalid.problemf("give exchange, or key with the name of a queue")
+	}
 	allowed, what, names := t.Exchange, "exchange", []string{m.Exchange}
 	if m.Exchange == "" {
 		allowed, what, names = t.Queue, "queue", append(message.Copies(m.Publishing.Headers), m.Key)
 	}
 	for _, name := range names {
-		if !allowed(name) || entry.Owns(a.Prefix, name) {
+		if entry.Owns(a.Prefix, name) {
+			return forbidden.problemf("nothing may be published to %s %.255q, which is delayer's own", what, name)
+		}
+		if !allowed(name) {
 			return forbidden.problemf("nothing may be published to %s %.255q with this token", what, name)
 		}
 	}

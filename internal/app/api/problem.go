@@ -149,6 +149,9 @@ func ofHuma(_ huma.Context, _ string, v any) (any, error) {
 	detail := m.Detail
 	if len(m.Errors) > 0 {
 		detail = m.Errors[0].Location + ": " + m.Errors[0].Message
+		if strings.HasSuffix(detail, ".delay: expected string") {
+			detail += ", with a unit: 30s, 90m or 2d"
+		}
 	}
 	return k.problem(true, detail), nil
 }
