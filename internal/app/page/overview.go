@@ -70,9 +70,10 @@ func (p *Page) overviewOf(l look) overview {
 		}
 	}
 	for _, remark := range remarks.Of(l.Status) {
-		if remark.Wrong {
+		switch {
+		case remark.Wrong:
 			o.Wrong = append(o.Wrong, remark)
-		} else {
+		case !remark.Good:
 			o.Notes = append(o.Notes, remark.Text)
 		}
 	}

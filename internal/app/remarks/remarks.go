@@ -17,6 +17,7 @@ import (
 type Remark struct {
 	Text  string
 	Wrong bool // somebody must do something
+	Good  bool // nothing is wrong there
 	// Undelivered says that it is about messages that were not delivered, which the page lists.
 	Undelivered bool
 }
@@ -79,7 +80,7 @@ func Of(s status.Status) (list []Remark) {
 		alarm("bindings: and %d more, see delayer topology verify", more)
 	}
 	if s.Policies != nil && len(s.Policies) == 0 {
-		say("policies: none does harm")
+		list = append(list, Remark{Text: "policies: none does harm", Good: true})
 	}
 	for _, text := range Unknowns(s) {
 		say("%s", text)
