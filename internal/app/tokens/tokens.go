@@ -16,7 +16,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/strict"
@@ -73,27 +72,28 @@ type written struct {
 	Queues    []string `yaml:"queues"`
 }
 
-// Parse reads the text of a file. Errors are ErrConfig, and quote no hash: somebody may have
+// Parse reads the text of a file, which errors name. Errors are ErrConfig, and quote no hash: somebody may have
 // written a token in its place.
-func Parse(text []byte) ([]*Token, error) {
+func Parse(file string, text []byte) ([]*Token, error) {
+	name := file + ": "
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
-		return nil, engine.ConfigError("tokens", errors.New("the file is not YAML"), "want tokens: and a list")
+		return nil, engine.ConfigError(name+"tokens", errors.New("the file is not YAML"), "want tokens: and a list")
 	}
-	var file struct {
+	var content struct {
 		Tokens []written `yaml:"tokens"`
 	}
-	if _, err := strict.Decode("", doc.Content[0], &file); err != nil {
+	if _, err := strict.Decode(name, doc.Content[0], &content); err != nil {
 		return nil, err
 	}
 	var list []*Token
-	for i, w := range file.Tokens {
+	for i, w := range content.Tokens {
 		t, err := w.token()
 		if err == nil && slices.ContainsFunc(list, func(other *Token) bool { return other.sum == t.sum || other.Name == t.Name }) {
 			err = errors.New("its name or its sha256 is there twice")
 		}
 		if err != nil {
-			return nil, engine.ConfigError(fmt.Sprintf("tokens[%d] (name: %.64q)", i, w.Name), err, "docs/languages.md has an example")
+			return nil, engine.ConfigError(fmt.Sprintf("%stokens[%d] (name: %.64q)", name, i, w.Name), err, "docs/languages.md has an example")
 		}
 		list = append(list, t)
 	}
@@ -149,14 +149,9 @@ func (f *File) Read() error {
 	if err != nil {
 		return engine.ConfigError("serve.http.tokens", err, "give a file that this process may read")
 	}
-	list, err := Parse(text)
+	list, err := Parse(f.path, text)
 	if err == nil {
 		f.list.Store(&list)
-		return nil
-	}
-	var wrong *delayer.Error
-	if errors.As(err, &wrong) {
-		wrong.Object = f.path + ": " + wrong.Object
 	}
 	return err
 }

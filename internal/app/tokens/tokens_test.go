@@ -85,7 +85,7 @@ func TestParse_Errors(t *testing.T) {
 		"tokens: [{name: a, " + good + ", rights: [publish], exchanges: ['']}]":                          "a name is empty",
 		"tokens: [{name: a, " + good + ", rights: [cancel]}, {name: b, " + good + ", rights: [cancel]}]": "there twice",
 	} {
-		_, err := Parse([]byte(text))
+		_, err := Parse("tokens.yaml", []byte(text))
 		require.ErrorContains(t, err, want, text)
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
@@ -101,7 +101,7 @@ func TestAnybody(t *testing.T) {
 func TestParse_Documentation(t *testing.T) {
 	for _, b := range docs.Blocks(docs.Pages(t, "../../..")["docs/languages.md"]) {
 		if strings.HasPrefix(b.Text, "tokens:") {
-			list, err := Parse([]byte(b.Text))
+			list, err := Parse("tokens.yaml", []byte(b.Text))
 			require.NoError(t, err)
 			require.Len(t, list, 2)
 			return
