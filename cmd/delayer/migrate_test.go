@@ -37,10 +37,8 @@ func TestMigrateSteps(t *testing.T) {
 	}, time.Minute, 100*time.Millisecond)
 	stdout, _ := step(exitOK, "assess", ctl)
 	require.Contains(t, stdout, "there is nothing to migrate")
-	_, stderr := step(exitFailed, "switch", x, "--mode=in-place", ctl)
-	require.Contains(t, stderr, "it does not exist", "nobody is asked to agree to what cannot be")
-	_, stderr = step(exitFailed, "retire", "--exchange=amq.topic", ctl)
-	require.Contains(t, stderr, "has no record")
+	_, stderr := step(exitFailed, "switch", x, "--mode=in-place", "--yes", ctl)
+	require.Contains(t, stderr, "it does not exist")
 
 	delayed := func() {
 		require.NoError(t, ch.ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
@@ -109,6 +107,27 @@ func TestMigrateSteps(t *testing.T) {
 	ch = channel(t, address)
 	require.NoError(t, ch.ExchangeDeclare("orders", "topic", true, false, false, false, nil), "what the node changed is on disk")
 	arrives(t, ch, "evacuated")
+}
+
+// TestMigrate_NothingToDo: what is no exchange of the plugin's is said before anybody is asked to agree,
+// and is not retired.
+func TestMigrate_NothingToDo(t *testing.T) {
+	b := rabbittest.Broker(t)
+	if b.Management() == "" {
+		rabbittest.Skipf(t, "the broker has no management API")
+	}
+	config := configFile(t, "url: "+vhost(t, b)+"\nmanagement: "+b.Management()+"\n")
+	for args, want := range map[string]string{
+		"switch --mode=in-place --exchange=missing": "it does not exist",
+		"switch --mode=serve --exchange=amq.topic":  "its type is topic",
+		"retire --exchange=amq.topic":               "has no record",
+	} {
+		args := append(strings.Fields("migrate "+args), "--rabbitmqctl=/no/such/rabbitmqctl", "--config", config)
+		status, stdout, stderr := command(t.Context(), t, args...)
+		require.Equal(t, exitFailed, status, args)
+		require.Contains(t, stderr, want)
+		require.Empty(t, stdout)
+	}
 }
 
 // arrives waits for a message in queue q.
