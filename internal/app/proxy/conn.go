@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/entry"
-	"github.com/delayer-go/delayer/internal/app/proxy/frame"
+	"github.com/delayer-go/delayer/internal/lib/frame"
 )
 
 const (

@@ -26,8 +26,8 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/certificate"
-	"github.com/delayer-go/delayer/internal/app/proxy/frame"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/frame"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 

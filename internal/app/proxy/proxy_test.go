@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/delayer-go/delayer/internal/app/proxy/frame"
+	"github.com/delayer-go/delayer/internal/lib/frame"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -17,6 +17,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/frame"
 )
 
 // The schemes of addresses.
@@ -133,7 +134,7 @@ func layers(socket net.Conn, to address, opts Options, deadline time.Time) (s ne
 		}
 	}
 	if opts.AnyHeaders {
-		s = &anyHeaders{Conn: s, in: bufio.NewReaderSize(s, 64<<10)}
+		s = &anyHeaders{Conn: s, in: frame.Reader{In: bufio.NewReaderSize(s, 64<<10)}}
 	}
 	return s, s.SetDeadline(deadline)
 }

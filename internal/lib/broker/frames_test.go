@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/delayer-go/delayer/internal/lib/frame"
 )
 
 // properties is a frame with a content type, a table of headers and an id of a message.
-func properties(table string) []byte {
+func properties(table string) frame.Frame {
 	body := append(make([]byte, 12), 0xa0, 0x80, 4)
 	body = append(body, "text"...)
 	body = append(binary.BigEndian.AppendUint32(body, uint32(len(table))), table...)
-	body = append(body, "\x02id"...)
-	frame := binary.BigEndian.AppendUint32([]byte{frameHeader, 0, 1}, uint32(len(body)))
-	return append(append(frame, body...), 0xce)
+	return frame.New(frame.TypeHeader, 1, append(body, "\x02id"...))
 }
 
 // sized is text with its length in four bytes in front.
@@ -54,22 +54,22 @@ func TestReadableHeaders(t *testing.T) {
 		"name only":      {"\x01a", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			frame := properties(c.table)
-			got := withReadableHeaders(bytes.Clone(frame))
+			whole := properties(c.table)
+			got := withReadableHeaders(bytes.Clone(whole))
 			if !c.readable {
-				frame = properties("\x14" + UnreadableHeader + "V")
+				whole = properties("\x14" + UnreadableHeader + "V")
 			}
-			assert.Equal(t, frame, got)
+			assert.Equal(t, whole, got)
 		})
 	}
 }
 
 // FuzzReadableHeaders: it never panics, and returns a frame whose headers it takes for readable.
 func FuzzReadableHeaders(f *testing.F) {
-	f.Add(properties("\x01a"+nested(33)), "\x01aV")
-	f.Fuzz(func(t *testing.T, frame []byte, table string) {
-		for _, frame := range [][]byte{properties(table), append(bytes.Repeat([]byte{2}, frameHead+1), frame...)} {
-			once := withReadableHeaders(bytes.Clone(frame))
+	f.Add([]byte(properties("\x01a"+nested(33))), "\x01aV")
+	f.Fuzz(func(t *testing.T, text []byte, table string) {
+		for _, whole := range []frame.Frame{properties(table), append(bytes.Repeat([]byte{2}, frame.Overhead), text...)} {
+			once := withReadableHeaders(bytes.Clone(whole))
 			require.Equal(t, once, withReadableHeaders(bytes.Clone(once)))
 		}
 	})

@@ -4,32 +4,35 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/delayer-go/delayer/internal/lib/frame"
 )
 
 // DecodeProperties reads the properties of a message as AMQP 0-9-1 encodes them in a content
 // header: sixteen flags, then the properties that are there, in the order of the flags. The header
 // values have the types that amqp091-go gives them.
 func DecodeProperties(encoded []byte) (msg amqp091.Publishing, err error) {
-	d := decoder{rest: encoded}
-	flags := number[uint16](&d)
+	a := frame.NewFields(encoded)
+	flags := a.Uint16()
 	for i, read := range []func(){
-		func() { msg.ContentType = d.short() },
-		func() { msg.ContentEncoding = d.short() },
-		func() { msg.Headers = d.table(0) },
-		func() { msg.DeliveryMode = number[uint8](&d) },
-		func() { msg.Priority = number[uint8](&d) },
-		func() { msg.CorrelationId = d.short() },
-		func() { msg.ReplyTo = d.short() },
-		func() { msg.Expiration = d.short() },
-		func() { msg.MessageId = d.short() },
-		func() { msg.Timestamp = d.timestamp() },
-		func() { msg.Type = d.short() },
-		func() { msg.UserId = d.short() },
-		func() { msg.AppId = d.short() },
-		func() { d.short() }, // cluster-id, which nobody uses
+		func() { msg.ContentType = a.Short() },
+		func() { msg.ContentEncoding = a.Short() },
+		func() { msg.Headers, err = table(a.Long(), 0) },
+		func() { msg.DeliveryMode = a.Byte() },
+		func() { msg.Priority = a.Byte() },
+		func() { msg.CorrelationId = a.Short() },
+		func() { msg.ReplyTo = a.Short() },
+		func() { msg.Expiration = a.Short() },
+		func() { msg.MessageId = a.Short() },
+		func() { msg.Timestamp = time.Unix(int64(a.Uint64()), 0) }, //nolint:gosec // it was one
+		func() { msg.Type = a.Short() },
+		func() { msg.UserId = a.Short() },
+		func() { msg.AppId = a.Short() },
+		func() { a.Short() }, // cluster-id, which nobody uses
 	} {
 		if flags&(1<<(15-i)) != 0 {
 			read()
@@ -37,114 +40,86 @@ func DecodeProperties(encoded []byte) (msg amqp091.Publishing, err error) {
 	}
 	const unused = 0b11
 	switch {
-	case d.err != nil:
+	case err != nil:
+	case a.Bad:
+		err = errors.New("they end too early")
 	case flags&unused != 0:
-		d.err = fmt.Errorf("unknown property flags %#x", flags&unused)
-	case len(d.rest) > 0:
-		d.err = fmt.Errorf("%d bytes are left behind the properties", len(d.rest))
+		err = fmt.Errorf("unknown property flags %#x", flags&unused)
+	case len(a.Rest()) > 0:
+		err = fmt.Errorf("%d bytes are left behind the properties", len(a.Rest()))
 	}
-	if d.err != nil {
-		return amqp091.Publishing{}, fmt.Errorf("its properties cannot be read: %w", d.err)
+	if err != nil {
+		return amqp091.Publishing{}, fmt.Errorf("its properties cannot be read: %w", err)
 	}
 	return msg, nil
 }
 
 const mostDepth = 64
 
-// A decoder reads from the front of rest. After an error it returns zeros.
-type decoder struct {
-	rest []byte
-	err  error
+func table(encoded []byte, depth int) (amqp091.Table, error) {
+	fields, err := frame.Table(encoded)
+	all := amqp091.Table{}
+	for _, f := range fields {
+		if all[f.Name], err = value(f, depth); err != nil {
+			return nil, err
+		}
+	}
+	return all, err
 }
 
-func (d *decoder) take(n uint32) []byte {
-	if d.err == nil && uint64(n) > uint64(len(d.rest)) {
-		d.err = errors.New("they end too early")
+func array(encoded []byte, depth int) ([]any, error) {
+	fields, err := frame.Array(encoded)
+	all := []any{}
+	for _, f := range fields {
+		v, err := value(f, depth)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
 	}
-	if d.err != nil {
-		return nil
-	}
-	taken := d.rest[:n:n]
-	d.rest = d.rest[n:]
-	return taken
+	return all, err
 }
 
-func number[T any](d *decoder) (v T) {
-	if taken := d.take(uint32(binary.Size(v))); taken != nil { //nolint:gosec // at most 8
-		_, d.err = binary.Decode(taken, binary.BigEndian, &v)
-	}
-	return v
-}
-
-func (d *decoder) short() string        { return string(d.take(uint32(number[uint8](d)))) }
-func (d *decoder) long() []byte         { return d.take(number[uint32](d)) }
-func (d *decoder) timestamp() time.Time { return time.Unix(number[int64](d), 0) }
-
-// inner is a decoder of what the next length says.
-func (d *decoder) inner(depth int) *decoder {
-	in := &decoder{rest: d.long()}
-	if depth > mostDepth && d.err == nil {
-		d.err = errors.New("tables are nested too deeply")
-	}
-	in.err = d.err
-	return in
-}
-
-func (d *decoder) table(depth int) amqp091.Table {
-	in, table := d.inner(depth), amqp091.Table{}
-	for len(in.rest) > 0 && in.err == nil {
-		name := in.short()
-		table[name] = in.value(depth)
-	}
-	d.err = in.err
-	return table
-}
-
-func (d *decoder) value(depth int) any {
-	switch kind := number[uint8](d); kind {
+// value is that of a field. Package frame has seen to its length.
+func value(f frame.Field, depth int) (any, error) {
+	v, order := f.Value, binary.BigEndian
+	switch f.Kind {
 	case 't':
-		return number[uint8](d) != 0
+		return v[0] != 0, nil
 	case 'b':
-		return number[int8](d)
+		return int8(v[0]), nil //nolint:gosec // it was one, as those below
 	case 'B':
-		return number[uint8](d)
+		return v[0], nil
 	case 's':
-		return number[int16](d)
+		return int16(order.Uint16(v)), nil //nolint:gosec // see above
 	case 'u':
-		return number[uint16](d)
+		return order.Uint16(v), nil
 	case 'I':
-		return number[int32](d)
+		return int32(order.Uint32(v)), nil //nolint:gosec // see above
 	case 'i':
-		return number[uint32](d)
+		return order.Uint32(v), nil
 	case 'l':
-		return number[int64](d)
+		return int64(order.Uint64(v)), nil //nolint:gosec // see above
 	case 'f':
-		return number[float32](d)
+		return math.Float32frombits(order.Uint32(v)), nil
 	case 'd':
-		return number[float64](d)
+		return math.Float64frombits(order.Uint64(v)), nil
 	case 'D':
-		return amqp091.Decimal{Scale: number[uint8](d), Value: number[int32](d)}
+		return amqp091.Decimal{Scale: v[0], Value: int32(order.Uint32(v[1:]))}, nil //nolint:gosec // see above
 	case 'S':
-		return string(d.long())
+		return string(v), nil
 	case 'x':
-		return append([]byte{}, d.long()...)
-	case 'A':
-		in, list := d.inner(depth+1), []any{}
-		for len(in.rest) > 0 && in.err == nil {
-			list = append(list, in.value(depth+1))
-		}
-		d.err = in.err
-		return list
+		return append([]byte{}, v...), nil
 	case 'T':
-		return d.timestamp()
-	case 'F':
-		return d.table(depth + 1)
+		return time.Unix(int64(order.Uint64(v)), 0), nil //nolint:gosec // see above
 	case 'V':
-		return nil
-	default:
-		if d.err == nil {
-			d.err = fmt.Errorf("unknown type %q of a header", kind)
-		}
-		return nil
+		return nil, nil //nolint:nilnil // that is its value
 	}
+	if depth == mostDepth {
+		return nil, errors.New("tables are nested too deeply")
+	}
+	if f.Kind == 'A' {
+		return array(v, depth+1)
+	}
+	return table(v, depth+1)
 }

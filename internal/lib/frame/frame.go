@@ -1,5 +1,5 @@
-// Package frame reads and writes the frames of AMQP 0-9-1, and looks into the few methods that a
-// proxy must understand. All others pass as bytes.
+// Package frame reads and writes the frames of AMQP 0-9-1, and looks into the few methods that
+// Delayer must understand, and into tables. All others pass as bytes.
 package frame
 
 import (
@@ -71,7 +71,7 @@ func (f Frame) Method() Method {
 }
 
 // Args are the arguments of a method.
-func (f Frame) Args() Fields { return Fields{rest: f.Payload()[4:]} }
+func (f Frame) Args() Fields { return NewFields(f.Payload()[4:]) }
 
 // New returns a frame.
 func New(kind byte, channel uint16, payload []byte) Frame {
@@ -113,6 +113,9 @@ type Fields struct {
 	Bad  bool
 }
 
+// NewFields reads what is encoded as arguments are.
+func NewFields(encoded []byte) Fields { return Fields{rest: encoded} }
+
 func (a *Fields) take(n int) []byte {
 	if n > len(a.rest) {
 		a.rest, a.Bad = nil, true
@@ -131,6 +134,9 @@ func (a *Fields) Uint16() uint16 { return binary.BigEndian.Uint16(a.take(2)) }
 
 // Uint32 reads four bytes.
 func (a *Fields) Uint32() uint32 { return binary.BigEndian.Uint32(a.take(4)) }
+
+// Uint64 reads eight bytes.
+func (a *Fields) Uint64() uint64 { return binary.BigEndian.Uint64(a.take(8)) }
 
 // Short reads a short string.
 func (a *Fields) Short() string {
@@ -161,19 +167,27 @@ var errTable = errors.New("a table cannot be read")
 // sizes are the lengths in bytes of the values that have a fixed one, by their types.
 var sizes = map[byte]int{'V': 0, 't': 1, 'b': 1, 'B': 1, 's': 2, 'u': 2, 'I': 4, 'i': 4, 'f': 4, 'D': 5, 'l': 8, 'd': 8, 'T': 8}
 
-// A Field is one of a table: a name, the type of its value, and the value's bytes.
+// A Field is one of a table or an array: a name, the type of its value, and the value's bytes.
 type Field struct {
-	Name  string
-	Kind  byte // S: a long string
+	Name  string // "" in an array
+	Kind  byte   // S: a long string, A: an array, F: a table
 	Value []byte
 	Raw   []byte // all of it
 }
 
 // Table reads the fields of a table, not those of tables within.
-func Table(table []byte) (fields []Field, err error) {
+func Table(table []byte) ([]Field, error) { return split(table, true) }
+
+// Array reads the values of an array, likewise.
+func Array(array []byte) ([]Field, error) { return split(array, false) }
+
+func split(table []byte, named bool) (all []Field, err error) {
 	for len(table) > 0 {
-		a := Fields{rest: table}
-		f := Field{Name: a.Short(), Kind: a.Byte()}
+		a, f := NewFields(table), Field{}
+		if named {
+			f.Name = a.Short()
+		}
+		f.Kind = a.Byte()
 		if size, fixed := sizes[f.Kind]; fixed {
 			f.Value = a.take(size)
 		} else if slices.Contains([]byte("SxAF"), f.Kind) {
@@ -185,9 +199,9 @@ func Table(table []byte) (fields []Field, err error) {
 			return nil, errTable
 		}
 		f.Raw = table[:len(table)-len(a.rest)]
-		fields, table = append(fields, f), a.rest
+		all, table = append(all, f), a.rest
 	}
-	return fields, nil
+	return all, nil
 }
 
 // Headers returns the table of headers of a frame with a message's properties, and where in the
@@ -199,7 +213,7 @@ func Headers(payload []byte) (table []byte, at int, err error) {
 		headers         = 1 << 13
 		before          = 12 // class, weight, and the size of the body
 	)
-	a := Fields{rest: payload}
+	a := NewFields(payload)
 	a.take(before)
 	flags := a.Uint16()
 	for _, text := range [...]uint16{contentType, contentEncoding} {
