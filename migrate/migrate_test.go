@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/delayertest"
 )
 
 // The shape of amqp091-go's channel.
@@ -21,47 +22,32 @@ type publisher interface {
 
 var _, _ publisher = (*amqp091.Channel)(nil), (*Publisher)(nil)
 
-// recorder is a Delayer that notes what it is given.
-type recorder struct {
-	delayer.Delayer // nil: nothing else is called
-	exchange, key   string
-	delay           time.Duration
-	msg             amqp091.Publishing
-	calls           int
-	err             error
-}
-
-func (r *recorder) Publish(_ context.Context, exchange, key string, delay time.Duration, msg amqp091.Publishing) error {
-	r.exchange, r.key, r.delay, r.msg = exchange, key, delay, msg
-	r.calls++
-	return r.err
-}
-func (*recorder) Limits() delayer.Limits { return delayer.Limits{} }
-func (*recorder) Close() error           { return nil }
-
 func TestPublisher(t *testing.T) {
 	const mandatory, immediate = true, true
 	sent := amqp091.Publishing{
 		Headers: amqp091.Table{"x-delay": int32(1500), "CC": []any{"c"}, "other": 1}, ContentType: "a", ContentEncoding: "b",
-		DeliveryMode: 1, Priority: 2, CorrelationId: "c", ReplyTo: "d", Expiration: "3", MessageId: "e",
+		DeliveryMode: 1, Priority: 2, CorrelationId: "c", ReplyTo: "d", MessageId: "e",
 		Timestamp: time.Unix(4, 0), Type: "f", UserId: "g", AppId: "h", Body: []byte("i"),
 	}
 	before := maps.Clone(sent.Headers)
-	var r recorder
-	require.NoError(t, NewPublisher(&r).PublishWithContext(t.Context(), "x", "k", mandatory, !immediate, sent))
+	d := delayertest.New(delayertest.Config{})
+	p := NewPublisher(d)
+	require.NoError(t, p.PublishWithContext(t.Context(), "x", "k", mandatory, !immediate, sent))
 	assert.Equal(t, before, sent.Headers, "the caller's table is not modified")
 	want := sent
 	want.Headers = amqp091.Table{"CC": []any{"c"}, "other": 1}
-	assert.Equal(t, recorder{exchange: "x", key: "k", delay: 1500 * time.Millisecond, msg: want, calls: 1}, r)
+	sending := []delayer.Message{{Exchange: "x", Key: "k", Delay: 1500 * time.Millisecond, Publishing: want}}
+	assert.Equal(t, sending, d.Published())
 
-	r = recorder{err: delayer.ErrUnroutable}
-	assert.Equal(t, r.err, NewPublisher(&r).Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{}))
+	d.FailNext(delayer.ErrUnroutable)
+	err := p.Publish("x", "k", !mandatory, !immediate, amqp091.Publishing{})
+	assert.ErrorIs(t, err, delayer.ErrUnroutable)
 }
 
 func TestPublisher_Refuses(t *testing.T) {
 	const mandatory, immediate = false, true
-	var r recorder
-	p := NewPublisher(&r)
+	d := delayertest.New(delayertest.Config{})
+	p := NewPublisher(d)
 	err := p.Publish("x", "k", mandatory, immediate, amqp091.Publishing{})
 	require.ErrorIs(t, err, delayer.ErrInvalid)
 	assert.ErrorContains(t, err, "immediate")
@@ -69,5 +55,5 @@ func TestPublisher_Refuses(t *testing.T) {
 	require.ErrorIs(t, err, delayer.ErrInvalid)
 	assert.ErrorContains(t, err, `to exchange "x" with key "k"`)
 	assert.ErrorContains(t, err, `"5s"`)
-	assert.Zero(t, r.calls)
+	assert.Empty(t, d.Published())
 }
