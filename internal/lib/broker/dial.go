@@ -39,10 +39,10 @@ func (c *Conn) dial(ctx context.Context, first int) (connState, error) {
 			up.at = at
 			return up, nil
 		}
-		if ctx.Err() != nil {
-			return up, context.Cause(ctx)
+		if ctx.Err() != nil && !errors.Is(err, errLogin) {
+			err = context.Cause(ctx)
 		}
-		if len(c.all) == 1 {
+		if len(c.all) == 1 || ctx.Err() != nil {
 			return up, err
 		}
 		if why == nil || permanent(why) {
@@ -94,11 +94,18 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 	}
 	conn, err := amqp091.DialConfig(unencrypted+strings.TrimPrefix(to.raw, to.uri.Scheme), cfg) // it would begin TLS once more
 	unhook()
+	ended := context.Cause(ctx)
+	if ended == nil && err != nil && !time.Now().Before(deadline) {
+		ended = context.DeadlineExceeded
+	}
+	if ended != nil && (errors.Is(err, amqp091.ErrCredentials) || errors.Is(err, amqp091.ErrVhost)) {
+		return connState{}, fmt.Errorf("%w: %w", ended, errLogin) // amqp091-go guessed: we have closed the socket
+	}
 	if ctx.Err() != nil {
 		if conn != nil {
 			_ = conn.CloseDeadline(time.Now())
 		}
-		return connState{}, context.Cause(ctx)
+		return connState{}, ended
 	}
 	if err != nil {
 		return connState{}, err
@@ -118,6 +125,9 @@ func dial(ctx context.Context, to address, opts Options, deadline time.Time) (co
 
 // leastChannels are those of a Control, and of who consumes on its connection.
 const leastChannels = 2 * ControlChannels
+
+// errLogin: the time was over before the broker said whether the user may log in.
+var errLogin = errors.New("the broker has not answered the login")
 
 // What is negotiated, and may be too little.
 var errChannels, errHeartbeat = errors.New("channel_max is too low"), errors.New("heartbeat is too short")

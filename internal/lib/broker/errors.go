@@ -32,6 +32,8 @@ func classify(err error) (hint string, kind error) {
 	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error", strings.Contains(err.Error(), "remote error: tls: "):
 		// The broker's alert about our certificate; amqp091-go keeps only its text.
 		return "the broker wants a client certificate of an authority that it trusts: give tls.cert_file and tls.key_file", delayer.ErrAccess
+	case errors.Is(err, errLogin):
+		return "check user name and password, and give it more time: RabbitMQ takes 3 s to refuse a password", delayer.ErrUnavailable
 	case errors.Is(err, errChannels):
 		return "set channel_max in rabbitmq.conf to that number or more, and leave channel_max out of url", delayer.ErrUnavailable
 	case errors.Is(err, errHeartbeat):
