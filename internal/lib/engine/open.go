@@ -107,7 +107,7 @@ func (c *Connected) Start(ctx context.Context, s Strategy) (started *Engine, err
 	}
 	e.publisher = broker.NewPublisher(c.settings.Backend, e.keeper.Reconnected, conns...)
 	if c.settings.management == nil {
-		log.Info("nobody looks for policies that do harm: that needs the address of the management API (management)")
+		log.Info("policies are not checked: that needs the address of the management API (management)")
 	} else if err := c.settings.management.Check(ctx, c.settings.Prefix, keep.Topology, log); err != nil {
 		return nil, err
 	}
