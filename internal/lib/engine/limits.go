@@ -16,8 +16,11 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 	case delay < 0:
 		return 0, fmt.Errorf("%v is negative: the shortest delay is 0", delay)
 	case delay > l.Max:
-		return 0, fmt.Errorf("%v is longer than %v, the longest delay of this configuration: use a shorter delay, or a configuration that reaches further",
-			delay, l.Max)
+		hint := "use a shorter delay"
+		if l.Max < farthest {
+			hint += ", or backend controller, which reaches " + inYears(farthest)
+		}
+		return 0, fmt.Errorf("%s is longer than %s, the longest delay of this configuration: %s", inYears(delay), inYears(l.Max), hint)
 	case delay == 0 || l.Tiers == nil:
 		return delay, nil
 	}
@@ -31,6 +34,17 @@ func fit(delay time.Duration, l delayer.Limits) (time.Duration, error) {
 		names[i] = tier.String()
 	}
 	return 0, fmt.Errorf("%v is none of the tiers %s, and rounding is exact: use one of them, or rounding: up", delay, strings.Join(names, ", "))
+}
+
+// farthest is the longest delay of any backend, controller.
+const year, farthest = 365 * 24 * time.Hour, 200 * year
+
+// inYears writes whole years as such.
+func inYears(d time.Duration) string {
+	if d > year && d%year == 0 {
+		return fmt.Sprintf("%d years", d/year)
+	}
+	return d.String()
 }
 
 // maxPriority is the highest priority with which waiting messages do not block one another.

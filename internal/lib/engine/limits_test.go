@@ -31,6 +31,8 @@ func TestFit(t *testing.T) {
 		{time.Hour, all, time.Hour, ""},
 		{time.Hour + 1, all, 0, "1h0m0.000000001s is longer than 1h0m0s"},
 		{36*time.Hour + 1, delayer.Limits{Max: 36 * time.Hour}, 0, "36h0m0s, the longest"},
+		{11 * year, delayer.Limits{Max: 10 * year}, 0, "11 years is longer than 10 years, the longest delay of this configuration: use a shorter delay, or backend controller, which reaches 200 years"},
+		{201 * year, delayer.Limits{Max: farthest}, 0, "201 years is longer than 200 years, the longest delay of this configuration: use a shorter delay"},
 		{-1, all, 0, "-1ns is negative"},
 		{0, up, 0, ""},
 		{1, up, time.Minute, ""},
