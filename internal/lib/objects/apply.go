@@ -186,17 +186,35 @@ func markerConflict(backend string, p topology.Plan, at *located) error {
 		if at.object != describe("exchange", m.Name) {
 			continue
 		}
-		was := "another configuration"
+		was, differs := "another configuration", ""
 		if got := inequivalent.FindStringSubmatch(amqpErr.Reason); got != nil {
 			was = got[1]
+			differs = difference(was, m.Alternate)
 		}
 		return &delayer.Error{
 			Op: "open", Backend: backend, Object: at.object, Kind: delayer.ErrConflict,
-			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s", was, m.Alternate),
-			Hint:  "use the same configuration or another prefix; or, once nothing waits there, remove the old topology",
+			Cause: fmt.Errorf("the topology of this prefix was declared as %s, but this configuration is %s%s", was, m.Alternate, differs),
+			Hint:  "use the same configuration or another prefix; or, once nothing waits there, run delayer topology remove with the old one",
 		}
 	}
 	return nil
+}
+
+// difference says in which settings two markers differ, such as ": tick=1s is not tick=1ms". A setting
+// with a name may be the reason why one without a name differs, as a tick is for the steps.
+func difference(was, is string) string {
+	old, now := strings.Split(was, ","), strings.Split(is, ",")
+	if len(old) != len(now) {
+		return ""
+	}
+	for _, named := range []bool{true, false} {
+		for i := range old {
+			if old[i] != now[i] && strings.Contains(now[i], "=") == named {
+				return fmt.Sprintf(": %s is not %s", old[i], now[i])
+			}
+		}
+	}
+	return ""
 }
 
 // Remove deletes the queues and exchanges of p, with their messages. Missing objects are no error.

@@ -36,3 +36,15 @@ func TestDurationName(t *testing.T) {
 		require.NotContains(t, DurationName(d), ".", "a dot separates the words of a key")
 	})
 }
+
+// TestDifference: a conflict names the setting that differs.
+func TestDifference(t *testing.T) {
+	for now, want := range map[string]string{
+		"p:source,calendar:127:aa,tick=1ms,quorum": ": tick=1s is not tick=1ms",
+		"p:source,list:4:bb,tick=1s,quorum":        ": calendar:64:9f is not list:4:bb",
+		"p:source,calendar:64:9f,tick=1s,quorum":   "",
+		"p:controller":                             "",
+	} {
+		require.Equal(t, want, difference("p:source,calendar:64:9f,tick=1s,quorum", now), now)
+	}
+}
