@@ -71,7 +71,11 @@ func (c *Send) Run(ctx context.Context, s cli.Streams) error {
 	if c.JSON() {
 		return cli.WriteJSON(s.Out, said)
 	}
-	_, err = fmt.Fprintf(s.Out, "sent %s to %s, message-id %s, %s\n", cli.Count(said.Bytes, "byte"), said.Destination, said.MessageID, said.scheduled)
+	unless := ""
+	if c.ID != "" {
+		unless = " (if it was not cancelled before)"
+	}
+	_, err = fmt.Fprintf(s.Out, "sent %s to %s, message-id %s, %s%s\n", cli.Count(said.Bytes, "byte"), said.Destination, said.MessageID, said.scheduled, unless)
 	return err
 }
 
