@@ -99,7 +99,11 @@ func (c *Serve) Run(ctx context.Context, s cli.Streams) error {
 		running.Log.Info("the controller has stopped; the messages that it held are back in the broker")
 		return nil
 	}
-	return serve(ctx, cfg, serves, running)
+	if err := serve(ctx, cfg, serves, running); err != nil {
+		return err
+	}
+	running.Log.Info("stopped")
+	return nil
 }
 
 // serve passes on what is published to exchanges and by HTTP. With backend controller it also turns
