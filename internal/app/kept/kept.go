@@ -39,10 +39,14 @@ func open(ctx context.Context, cfg backend.Config, settings engine.Settings, que
 	opts := settings.BrokerOptions("messages")
 	if queue != cfg.UnroutableQueue() {
 		client, err := undelivered.OpenParked(ctx, opts, queue)
-		if err == nil && Delayable(queue) {
+		if err != nil {
+			return nil, err
+		}
+		client.Owner = settings.Prefix
+		if Delayable(queue) {
 			client.Again = entry.ParkedAgain(queue)
 		}
-		return client, err
+		return client, nil
 	}
 	r, err := rules(cfg, settings.Prefix)
 	if err != nil {

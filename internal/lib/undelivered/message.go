@@ -95,7 +95,12 @@ func (m *Kept) believed() bool {
 // Published is how the message was published before it failed. known is false if it does not tell.
 func (m *Kept) Published() (exchange, key string, known bool) {
 	if m.Parked != nil {
-		return m.Parked.Original.Exchange, m.Parked.Original.Key, true
+		first := m.Parked.Original
+		envelope, err := delayer.ParseHeader(amqp091.Table{delayer.Header: first.ID})
+		if err == nil && message.Owns(m.client.Owner, first.Exchange) {
+			return envelope.Exchange, first.Key, true
+		}
+		return first.Exchange, first.Key, true
 	}
 	return m.Envelope.Exchange, m.RoutingKey, m.Ours && !m.client.Parked()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
+	"github.com/delayer-go/delayer/internal/lib/attempt"
 	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/message"
 )
@@ -67,4 +68,22 @@ func TestBundle(t *testing.T) {
 	why, err := (&Sender{client: c}).Unfit(t.Context(), m)
 	require.NoError(t, err)
 	require.Equal(t, "it is cut short: export and purge it", why)
+}
+
+// TestPublished: a parked message that a Delayer had delivered was published to no exchange of its.
+func TestPublished(t *testing.T) {
+	c := &Client{Owner: "p", queues: []string{"jobs.parked"}}
+	of := func(deliveredBy, destination string) string {
+		d := amqp091.Delivery{Exchange: deliveredBy, RoutingKey: "jobs", Headers: amqp091.Table{
+			delayer.Header: message.Envelope{ID: "id", Exchange: destination}.String(),
+		}}
+		state := attempt.First("jobs", &d)
+		exchange, key, known := (&Kept{Parked: &state, client: c}).Published()
+		require.True(t, known)
+		require.Equal(t, "jobs", key)
+		return exchange
+	}
+	require.Empty(t, of("p.ladder.step.2s", ""))
+	require.Equal(t, "orders", of("p.delivery", "orders"))
+	require.Equal(t, "mine", of("mine", "orders"), "the header is of an earlier publish")
 }

@@ -36,6 +36,10 @@ type Client struct {
 	// attempt.Belongs. Set before Read.
 	From string
 
+	// Owner is the prefix of a Delayer: it delivers messages by exchanges of its own, to which nobody
+	// has published them. Set before Read.
+	Owner string
+
 	// Again says why delayer serve would park a message again that this user sends with this NewDelay,
 	// and what to do, or is "". Nil: messages do not go there.
 	Again func(m *amqp091.Delivery, user, newDelay string) string
