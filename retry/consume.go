@@ -19,6 +19,9 @@ import (
 // the handlers that run and settles their messages; the rest of what was prefetched goes back to
 // the queue. Its errors are those of [Open], if it cannot start. The caller closes d.
 func Consume(ctx context.Context, d delayer.Delayer, cfg Config, handler Handler) error {
+	if handler == nil {
+		return &delayer.Error{Op: "open retry", Object: "handler", Kind: delayer.ErrConfig, Cause: errors.New("it is nil: give a function")}
+	}
 	r, err := Open(ctx, d, cfg)
 	if err != nil {
 		return err
@@ -97,11 +100,18 @@ type Attempt struct {
 
 type infoKey struct{}
 
+// WithAttempt returns a ctx for the test of a handler. With it [Info] returns a, and [Last] is true
+// if a.Number is at least a.Max, or the error is permanent.
+func WithAttempt(ctx context.Context, a Attempt) context.Context {
+	return context.WithValue(ctx, infoKey{}, a)
+}
+
 // Info returns the attempt of the handler that was given ctx, or a zero Attempt.
 func Info(ctx context.Context) Attempt {
 	run, _ := ctx.Value(infoKey{}).(*run)
 	if run == nil {
-		return Attempt{}
+		a, _ := ctx.Value(infoKey{}).(Attempt) // of WithAttempt
+		return a
 	}
 	s := run.state
 	return Attempt{
@@ -121,7 +131,8 @@ func Info(ctx context.Context) Attempt {
 func Last(ctx context.Context, err error) bool {
 	run, _ := ctx.Value(infoKey{}).(*run)
 	if run == nil {
-		return true
+		a := Info(ctx)
+		return a.Number >= a.Max || isPermanent(err)
 	}
 	now := time.Now()
 	run.asked.Store(&now)

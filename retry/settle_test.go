@@ -402,4 +402,18 @@ func TestConfig_Refused(t *testing.T) {
 	err := Consume(t.Context(), nil, good, failing(nil))
 	require.ErrorIs(t, err, delayer.ErrConfig)
 	require.ErrorContains(t, err, "delayer")
+	err = Consume(t.Context(), &fake{}, good, nil)
+	require.ErrorIs(t, err, delayer.ErrConfig)
+	require.ErrorContains(t, err, "handler")
+}
+
+// TestWithAttempt: a handler can be tested at any attempt.
+func TestWithAttempt(t *testing.T) {
+	second := Attempt{Number: 2, Max: 3, LastError: "503"}
+	ctx := WithAttempt(t.Context(), second)
+	require.Equal(t, second, Info(ctx))
+	require.False(t, Last(ctx, errTest))
+	require.True(t, Last(ctx, Permanent(errTest)))
+	require.True(t, Last(WithAttempt(ctx, Attempt{Number: 3, Max: 3}), errTest))
+	require.True(t, Last(t.Context(), errTest), "a ctx of no handler")
 }
