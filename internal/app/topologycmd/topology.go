@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/app/cli"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/status"
 )
 
 // Command is `delayer topology`.
@@ -159,6 +161,33 @@ func (c *removeCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err := backend.Remove(ctx, cfg, c.Force); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted\n", cli.Shown(cfg.Prefix), cfg.Backend)
-	return err
+	fmt.Fprintf(s.Out, "prefix %s: the exchanges and queues of backend %s are deleted\n", cli.Shown(cfg.Prefix), cfg.Backend)
+	others, err := left(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("whether other backends have queues under the prefix is not known: %w", err)
+	}
+	for _, name := range others {
+		fmt.Fprintf(s.Out, "those of backend %s are still there: delayer topology remove --prefix %s --backend %s\n", name, cli.Shown(cfg.Prefix), name)
+	}
+	return nil
+}
+
+// left returns the other backends that have queues under the prefix.
+func left(ctx context.Context, cfg backend.Config) (names []string, err error) {
+	cfg.Management = "" // what it adds is not asked for
+	r, err := status.Open(ctx, status.Config{Backend: cfg})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close() //nolint:errcheck // it cannot fail
+	s, err := r.Read(ctx)
+	if errors.Is(err, delayer.ErrNotFound) {
+		return nil, nil
+	}
+	for _, b := range s.Backends {
+		if !b.Configured {
+			names = append(names, b.Name)
+		}
+	}
+	return names, err
 }
