@@ -74,7 +74,8 @@ func openAuto(ctx context.Context, c Config) (delayer.Delayer, error) {
 	return d, err
 }
 
-// Choose returns the configuration whose objects the commands look at. With [Auto] it asks the broker
+// Choose is for programs that look at queues, as the commands do: it returns the configuration whose
+// objects are there. [Open] does not need it. With [Auto] it asks the broker
 // for its version: native where Open may take that. Errors are those of Open.
 func Choose(ctx context.Context, c Config) (Config, error) {
 	if c.Backend != Auto {

@@ -117,7 +117,7 @@ func (d *Delayer) Waiting() []delayer.Message {
 // FailNext sets the answers to the next calls that would send something, one each: a kind of error,
 // such as [delayer.ErrRefused], or nil for a call that succeeds. A message of PublishBatch counts
 // as a call. With [delayer.ErrUnknown] the message is stored, or the call done; with any other kind
-// it is not. As with a broker, an [delayer.ErrRefused] of a message without a delay is ErrUnknown
+// it is not. As with a broker, a [delayer.ErrRefused] of a message without a delay is ErrUnknown
 // too.
 func (d *Delayer) FailNext(kinds ...error) {
 	d.mu.Lock()
@@ -138,8 +138,8 @@ func (d *Delayer) Close() error {
 }
 
 // Handle makes f receive every message that comes due from now on, one after the other. With
-// [Config].Timers it is called in a goroutine of its own, without them by Advance. f may publish;
-// it must not call Advance.
+// [Config].Timers it is called in a goroutine of its own, without them by Advance, which returns the
+// messages too. f may publish; it must not call Advance.
 func (d *Delayer) Handle(f func(amqp091.Delivery)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -145,7 +145,8 @@ func (c *Collector) Observer() delayer.Observer {
 }
 
 // Arrived counts how late a message reached its consumer. Messages that no Delayer published are
-// not counted.
+// not counted. Do not call it in a handler of package retry that has the [Collector.Observer]: they
+// are counted there.
 func (c *Collector) Arrived(d *amqp091.Delivery) {
 	if e, err := delayer.ParseHeader(d.Headers); err == nil {
 		c.late("consumer", time.Since(e.Due))

@@ -46,8 +46,11 @@ type Queue struct {
 	Name string
 	Args amqp091.Table
 
-	// Role is empty where delayed messages wait. Otherwise it says what the queue is for, in one of
-	// our words.
+	// Role is empty where delayed messages wait. Otherwise it says what the queue is for: hidden
+	// (delayed messages wait, and AMQP does not count them), intake (controllers consume it),
+	// candidates (controllers are counted by it), misrouted (a Delayer sends on what is here),
+	// unroutable (keeps messages without a destination), discard (drops its messages), clock (tells
+	// the time) or counts (keeps what a controller has counted).
 	Role string
 
 	// Optional: administrators bind it, and Open does not declare it.

@@ -26,8 +26,9 @@
 //
 // RabbitMQ 4.4 on all nodes. Older brokers ignore the header, and would deliver at once. Nothing in
 // AMQP 0-9-1 tells which broker does. So a Delayer proves it on each connection, with messages of
-// its own, before the first message and about every ten seconds: the comment of the type gate says
-// how. Without proof Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
+// its own, before the first message and about every ten seconds: it sends a message with a time that
+// has not come, and then one without a time. If the second comes back first, the queue hides messages.
+// Without proof Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
 //
 // Permissions to configure, write and read names that begin with the prefix, and to write to the
 // destinations.
