@@ -106,38 +106,45 @@ func cancellable(l delayer.Limits, m *delayer.Message) bool {
 	return m.ID != "" || l.CancelBefore > 0 && m.Delay > l.CancelBefore
 }
 
-// scheduledAtOnce is how many messages of a batch are on their way with a ticket: each waits for
-// its confirm.
-const scheduledAtOnce = 32
-
-// sendAll does what send does for each message, and returns a ticket and an error for each. Where
-// messages with the same delay keep their order, each waits for the confirm of the one before it.
+// sendAll does what send does for each message, and returns a ticket and an error for each.
+// Messages with a ticket keep their order among themselves, and so do the others.
 func (a *API) sendAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
 	limits, tickets, errs := a.Delayer.Limits(), make([]delayer.Ticket, len(messages)), make([]error, len(messages))
-	atOnce := scheduledAtOnce
-	if limits.Ordered {
-		atOnce = 1
-	}
-	room := make(chan struct{}, atOnce)
-	var others []delayer.Message
-	var at []int
-	var scheduling sync.WaitGroup
+	var scheduled, others []delayer.Message
+	var scheduledAt, othersAt []int
 	for i := range messages {
-		m := &messages[i]
-		if !cancellable(limits, m) {
-			others, at = append(others, *m), append(at, i)
-			continue
+		if m := &messages[i]; cancellable(limits, m) {
+			scheduled, scheduledAt = append(scheduled, *m), append(scheduledAt, i)
+		} else {
+			others, othersAt = append(others, *m), append(othersAt, i)
 		}
-		room <- struct{}{}
-		scheduling.Go(func() {
-			tickets[i], errs[i] = a.Delayer.Schedule(ctx, *m)
-			<-room
-		})
 	}
+	var scheduling sync.WaitGroup
+	scheduling.Go(func() {
+		given, failed := a.scheduleAll(ctx, scheduled)
+		for i, at := range scheduledAt {
+			tickets[at], errs[at] = given[i], failed[i]
+		}
+	})
 	for i, err := range a.Delayer.PublishBatch(ctx, others) {
-		errs[at[i]] = err
+		errs[othersAt[i]] = err
 	}
 	scheduling.Wait()
+	return tickets, errs
+}
+
+// scheduleAll schedules messages in their order: together if the Delayer can, and otherwise one
+// after the other.
+func (a *API) scheduleAll(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
+	if d, can := a.Delayer.(interface { // slots.Delayer
+		ScheduleBatch(context.Context, []delayer.Message) ([]delayer.Ticket, []error)
+	}); can {
+		return d.ScheduleBatch(ctx, messages)
+	}
+	tickets, errs := make([]delayer.Ticket, len(messages)), make([]error, len(messages))
+	for i, m := range messages {
+		tickets[i], errs[i] = a.Delayer.Schedule(ctx, m)
+	}
 	return tickets, errs
 }
 

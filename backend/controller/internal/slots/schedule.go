@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/delayer-go/delayer"
@@ -20,8 +21,9 @@ import (
 
 // A receipt is what Schedule learns of the message that it publishes.
 type receipt struct {
-	due    brokertime.Due // the user's; 0: it has a delay
-	ticket ticket
+	due       brokertime.Due // the user's; 0: it has a delay
+	ticket    ticket
+	submitted func() // called once what is submitted from now on comes after the message
 }
 
 type receiptKey struct{}
@@ -31,6 +33,28 @@ var errNoTime = errors.New("the broker does not tell its time")
 
 // Schedule implements [delayer.Delayer].
 func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Ticket, error) {
+	return d.schedule(ctx, m, func() {})
+}
+
+// ScheduleBatch schedules messages, and returns a ticket and an error for each: what Schedule would
+// return. It submits them in their order, and waits for all confirms together.
+func (d *Delayer) ScheduleBatch(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
+	tickets, errs := make([]delayer.Ticket, len(messages)), make([]error, len(messages))
+	var all sync.WaitGroup
+	for i, m := range messages {
+		next := make(chan struct{})
+		submitted := sync.OnceFunc(func() { close(next) })
+		all.Go(func() {
+			defer submitted()
+			tickets[i], errs[i] = d.schedule(ctx, m, submitted)
+		})
+		<-next
+	}
+	all.Wait()
+	return tickets, errs
+}
+
+func (d *Delayer) schedule(ctx context.Context, m delayer.Message, submitted func()) (delayer.Ticket, error) {
 	const op = "schedule"
 	due, err := message.ValidateScheduled(&m)
 	if err != nil {
@@ -41,7 +65,7 @@ func (d *Delayer) Schedule(ctx context.Context, m delayer.Message) (delayer.Tick
 		return "", err
 	}
 	// A message without delay waits nowhere. Its ticket is always too late.
-	r := &receipt{ticket: ticket{id: m.ID, due: brokertime.Due(now.Clock.Earliest.UnixMilli())}}
+	r := &receipt{ticket: ticket{id: m.ID, due: brokertime.Due(now.Clock.Earliest.UnixMilli())}, submitted: submitted}
 	if m.ID == "" {
 		// Who has seen ids of other messages cannot guess this one: a ticket is known to whom it is
 		// given.

@@ -66,6 +66,9 @@ func (s *strategy) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publis
 	if err != nil {
 		return nil, err
 	}
+	if r != nil {
+		r.submitted()
+	}
 	return entry, nil
 }
 

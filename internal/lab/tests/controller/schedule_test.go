@@ -112,6 +112,41 @@ func (p *planner) half(n int, delay time.Duration) {
 	})
 }
 
+// slotsBatchWithTickets: the messages of a batch share bundles and keep their order, and each has its
+// own ticket or error.
+func slotsBatchWithTickets(t *testing.T, w *workbench) {
+	d := w.slots(publishes)
+	queue := w.queue()
+	delay := 2 * d.Limits().CancelBefore
+	batch := make([]delayer.Message, 300)
+	for i := range batch {
+		batch[i] = delayer.Message{Key: queue, Delay: delay, Publishing: amqp091.Publishing{MessageId: fmt.Sprint(i)}}
+	}
+	const refused, cancelled = 7, 8
+	batch[refused].Due = time.Now().Add(delay)
+	began := w.Count(w.log())
+	tickets, errs := d.(interface {
+		ScheduleBatch(context.Context, []delayer.Message) ([]delayer.Ticket, []error)
+	}).ScheduleBatch(t.Context(), batch)
+	require.Less(t, w.Count(w.log())-began, len(batch)/2)
+	require.ErrorIs(t, errs[refused], delayer.ErrInvalid)
+	require.Empty(t, tickets[refused])
+	require.NoError(t, d.Cancel(t.Context(), tickets[cancelled]))
+	at := w.slots(controls)
+	got := w.Consume(queue)
+	for i, err := range errs {
+		if i == refused {
+			continue
+		}
+		require.NoError(t, err)
+		if i != cancelled {
+			require.Equal(t, batch[i].Publishing.MessageId, rabbittest.Next(t, got).MessageId)
+		}
+	}
+	require.NoError(t, at.Close())
+	require.NoError(t, d.Close())
+}
+
 // slotsTicketsOfOthers: a ticket of another vhost, or of a Delayer with another prefix, changes
 // nothing.
 func slotsTicketsOfOthers(t *testing.T, w *workbench) {

@@ -75,6 +75,7 @@ var slotsTests = []slotsTest{
 	onSlots("silent slot", slotsSilentSlot),
 	onSlots("large after small", slotsLargeAfterSmall),
 	onSlots("tickets of others", slotsTicketsOfOthers),
+	onSlots("a batch with tickets", slotsBatchWithTickets),
 	onSlots("controllers are killed", slotsControllersAreKilled),
 	onSlots("expire under a policy", slotsExpireUnderAPolicy),
 	onSlots("delivered just before Close", slotsDeliveredJustBeforeClose),
