@@ -27,7 +27,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -55,13 +54,10 @@ type Config struct {
 // A Clock knows the broker's time. Read is safe for concurrent use. Ask and Run are not: call Ask
 // before Run, or alone.
 type Clock struct {
-	cfg  Config
-	wire wire
-	now  func() instant
-	wake pace.Signal // the time is wanted, and not known, or not well
-
-	mu       sync.Mutex
-	estimate estimate
+	cfg      Config
+	wire     wire
+	wake     pace.Signal // the time is wanted, and not known, or not well
+	interval *Interval
 }
 
 // New returns a Clock that knows nothing yet.
@@ -72,12 +68,7 @@ func New(cfg Config) *Clock {
 }
 
 func newClock(cfg Config, w wire) *Clock {
-	epoch := time.Now()
-	c := &Clock{cfg: cfg, wire: w, wake: pace.NewSignal(), now: func() instant {
-		now := time.Now()
-		return instant{now.Sub(epoch), now.Round(0)}
-	}}
-	return c
+	return &Clock{cfg: cfg, wire: w, wake: pace.NewSignal(), interval: newInterval(staleAfter)}
 }
 
 // A Due is a due time by the broker's clock, in ms since 1970. The zero value is none.
@@ -100,16 +91,11 @@ type Reading struct {
 // minute, and until the next one, which Run asks for at once, when this machine was suspended for a
 // second or more, or its wall clock was set by as much.
 func (c *Clock) Read() (r Reading, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	b, ok := c.estimate.now(now)
-	if !ok {
+	if r, ok = c.interval.Read(); !ok {
 		c.wake.Set()
-		return r, false
+		return Reading{}, false
 	}
-	shown := func(offset time.Duration) time.Time { return time.Unix(0, int64(now.mono+offset)) }
-	return Reading{Earliest: shown(b.lo), Latest: shown(b.hi)}, true
+	return r, true
 }
 
 // Ask asks one question.
@@ -122,7 +108,7 @@ func (c *Clock) ask(ctx context.Context) error {
 		return err
 	}
 	question := message.NewEnvelope(time.Now(), 0, "")
-	a := answer{sent: c.now()}
+	sent := time.Now()
 	if err := c.wire.send(ctx, question); err != nil {
 		c.wire.lost()
 		return err
@@ -131,14 +117,11 @@ func (c *Clock) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.received = c.now()
-	a.second = message.LastDeath(d.Headers)
-	if a.second.Unix() <= 0 || a.second.Year() >= 2200 { // to compute with it could overflow
-		return fmt.Errorf("its x-death has the time %v", a.second)
+	received, second := time.Now(), message.LastDeath(d.Headers)
+	if second.Unix() <= 0 || second.Year() >= 2200 { // to compute with it could overflow
+		return fmt.Errorf("its x-death has the time %v", second)
 	}
-	c.mu.Lock()
-	stepped := c.estimate.learn(a)
-	c.mu.Unlock()
+	stepped := c.interval.Learn(sent, received, second, second.Add(time.Second))
 	if stepped != 0 {
 		c.cfg.Logger.Warn("the broker's clock and this machine's do not agree with what was known: was one set? Asking anew",
 			"backend", c.cfg.Backend, "ahead", stepped.Round(time.Millisecond))
@@ -213,8 +196,9 @@ func (c *Clock) wait(ctx context.Context, failed bool) bool {
 
 // pause is the time until the next question.
 func (c *Clock) pause() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	return c.estimate.next(now) - now.mono
+	i := c.interval
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.instant(time.Now())
+	return i.estimate.next(now) - now.mono
 }

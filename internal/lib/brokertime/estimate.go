@@ -32,22 +32,9 @@ type instant struct {
 	wall time.Time     // without a monotonic reading
 }
 
-// An answer says that the broker's clock showed a second, rounded down, at some moment from sent to
-// received.
-type answer struct {
-	sent, received instant
-	second         time.Time
-}
-
 // bounds are an interval for an offset: the time since 1970 that the broker's clock shows, less our
 // monotonic clock.
 type bounds struct{ lo, hi time.Duration }
-
-// bounds returns what an answer says, as of when the question was sent.
-func (a answer) bounds() bounds {
-	shown := time.Duration(a.second.Unix()) * time.Second
-	return bounds{lo: shown - a.received.mono, hi: shown + time.Second - a.sent.mono}
-}
 
 // after widens bounds by what may have happened since: drift, and a machine that was suspended.
 func (b bounds) after(since, now instant) bounds {
@@ -78,16 +65,15 @@ type estimate struct {
 	resting  bool // the interval is fine and verified
 }
 
-// learn narrows the interval by an answer. If they contradict each other one of the clocks was set,
-// and stepped is by how much the broker's clock was ahead of what was known, or behind. Then, and
-// if nothing was known any more, the answer alone counts.
-func (e *estimate) learn(a answer) (stepped time.Duration) {
-	return e.narrow(a.bounds(), a.sent, a.received)
-}
-
-// narrow is learn with the bounds that an answer tells, as of when its question was sent.
-func (e *estimate) narrow(told bounds, sent, received instant) (stepped time.Duration) {
-	told = told.after(sent, received)
+// learn narrows the interval by an answer: the broker's clock showed from or more when that was
+// received, and less than to when its question was sent. If answers contradict each other one of the
+// clocks was set, and stepped is by how much the broker's clock was ahead of what was known, or
+// behind. Then, and if nothing was known any more, the answer alone counts.
+func (e *estimate) learn(sent, received instant, from, to time.Time) (stepped time.Duration) {
+	told := bounds{
+		lo: time.Duration(from.UnixNano()) - received.mono,
+		hi: time.Duration(to.UnixNano()) - sent.mono,
+	}.after(sent, received)
 	was := e.bounds.after(e.at, received)
 	rtt := received.mono - sent.mono
 	switch {

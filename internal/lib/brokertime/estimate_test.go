@@ -40,13 +40,15 @@ func (w *clocks) now() instant { return instant{mono: w.mono, wall: w.wall} }
 
 // ask asks one question, now. The broker dates it after there.
 func (w *clocks) ask(there, back time.Duration) (stepped time.Duration) {
-	a := answer{sent: w.now()}
+	sent := w.now()
 	w.pass(there)
-	a.second = time.Unix(0, int64(w.broker)).Truncate(time.Second)
+	second := w.second()
 	w.pass(back)
-	a.received = w.now()
-	return w.estimate.learn(a)
+	return w.estimate.learn(sent, w.now(), second, second.Add(time.Second))
 }
+
+// second is what the broker's clock shows.
+func (w *clocks) second() time.Time { return time.Unix(0, int64(w.broker)).Truncate(time.Second) }
 
 // await waits until the next question is to be asked.
 func (w *clocks) await() { w.pass(w.estimate.next(w.now()) - w.mono) }
@@ -167,10 +169,9 @@ func TestEstimate_MachineSuspended(t *testing.T) {
 	require.True(t, w.holds())
 	require.Less(t, w.width(), 2*time.Second)
 
-	a := answer{sent: w.now(), second: time.Unix(0, int64(w.broker)).Truncate(time.Second)}
+	sent, second := w.now(), w.second()
 	w.suspend(time.Second) // while the answer is on its way
-	a.received = w.now()
-	w.estimate.learn(a)
+	w.estimate.learn(sent, w.now(), second, second.Add(time.Second))
 	require.True(t, w.within())
 	w.ask(time.Millisecond, time.Millisecond)
 	require.True(t, w.holds())

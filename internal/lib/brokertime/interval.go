@@ -5,25 +5,28 @@ import (
 	"time"
 )
 
-// An Interval is what is known of a clock at the broker by other questions than those of a [Clock].
-// Its promises are the same. It is safe for concurrent use.
+// An Interval is what is known of a clock at the broker. What a [Clock] promises holds for others who
+// ask, too. It is safe for concurrent use.
 type Interval struct {
-	epoch time.Time
+	epoch   time.Time
+	stale   time.Duration           // after the last answer the clock is not known any more
+	instant func(time.Time) instant // of a time with a monotonic reading
 
 	mu       sync.Mutex
 	estimate estimate
 	steady   Steady
 }
 
-// intervalStale is how long after the last answer a clock is not known any more: who asks through a
-// queue that a destination holds up may wait for minutes.
+// intervalStale is for who asks through a queue that a destination holds up, perhaps for minutes.
 const intervalStale = 5 * time.Minute
 
 // NewInterval returns an Interval that knows nothing yet.
-func NewInterval() *Interval { return &Interval{epoch: time.Now()} }
+func NewInterval() *Interval { return newInterval(intervalStale) }
 
-// instant is a time of this process, with its monotonic reading.
-func (i *Interval) instant(t time.Time) instant { return instant{t.Sub(i.epoch), t.Round(0)} }
+func newInterval(stale time.Duration) *Interval {
+	epoch := time.Now()
+	return &Interval{epoch: epoch, stale: stale, instant: func(t time.Time) instant { return instant{t.Sub(epoch), t.Round(0)} }}
+}
 
 // Learn says that the clock showed from or more when an answer was received, and less than to when
 // its question was sent. stepped is not 0 if that contradicts what was known: see [Clock]. Then, and
@@ -31,11 +34,7 @@ func (i *Interval) instant(t time.Time) instant { return instant{t.Sub(i.epoch),
 func (i *Interval) Learn(sent, received, from, to time.Time) (stepped time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	asked, told := i.instant(sent), i.instant(received)
-	return i.estimate.narrow(bounds{
-		lo: time.Duration(from.UnixNano()) - told.mono,
-		hi: time.Duration(to.UnixNano()) - asked.mono,
-	}, asked, told)
+	return i.estimate.learn(i.instant(sent), i.instant(received), from, to)
 }
 
 // Read returns what the clock shows now. ok is false, and the reading of no use, if that is not known
@@ -44,7 +43,7 @@ func (i *Interval) Read() (r Reading, ok bool) {
 	now := i.instant(time.Now())
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	b, ok := i.estimate.within(now, intervalStale)
+	b, ok := i.estimate.within(now, i.stale)
 	return Reading{Earliest: shown(now.mono, b.lo), Latest: shown(now.mono, b.hi)}, ok
 }
 
@@ -60,7 +59,7 @@ func (i *Interval) RoundTrip() time.Duration {
 func (i *Interval) At(later, began time.Time) (at time.Time, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	b, ok := i.estimate.within(i.instant(time.Now()), intervalStale)
+	b, ok := i.estimate.within(i.instant(time.Now()), i.stale)
 	return shown(later.Sub(i.epoch), i.steady.Ahead(b.hi, began.Sub(i.epoch))), ok
 }
 

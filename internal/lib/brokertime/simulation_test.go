@@ -40,9 +40,9 @@ func (s *simulation) start() *process {
 	f := &fakeBroker{ahead: s.ahead, there: time.Millisecond}
 	p := &process{f: f}
 	p.Clock = newClock(Config{Prefix: "p", Logger: slog.New(slog.DiscardHandler)}, f)
-	unset := p.now
-	p.now = func() instant {
-		now := unset()
+	unset := p.interval.instant
+	p.interval.instant = func(t time.Time) instant {
+		now := unset(t)
 		now.wall = now.wall.Add(time.Duration(p.wall.Load()))
 		return now
 	}
