@@ -8,7 +8,6 @@ import (
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/brokertime"
-	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
 // A clock tells the moment, by the clocks of this process and what is known of the broker's.
@@ -19,24 +18,19 @@ type clock struct {
 	runs   sync.WaitGroup
 }
 
-// openClock learns the broker's time until the clock is closed, over the connections of an engine.
-func openClock(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine) (*clock, error) {
-	shared := w.names.shared()
-	shared.Restore = e.Keeper().Redeclare
-	c := newClock(brokertime.Config{
-		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: e.Control(), Shared: shared, Publish: e.Publisher().PublishDirect,
-	})
-	if err := c.broker.Ask(ctx); err != nil {
-		return nil, err
-	}
-	c.runs.Go(func() { c.broker.Run(c.asking) })
-	return c, nil
-}
-
 func newClock(cfg brokertime.Config) *clock {
 	c := &clock{broker: brokertime.New(cfg)}
 	c.asking, c.end = context.WithCancel(context.Background())
 	return c
+}
+
+// learn learns the broker's time until the clock is closed.
+func (c *clock) learn(ctx context.Context) error {
+	err := c.broker.Ask(ctx)
+	if err == nil {
+		c.runs.Go(func() { c.broker.Run(c.asking) })
+	}
+	return err
 }
 
 func (c *clock) close() {
@@ -52,12 +46,9 @@ func (c *clock) now() leader.Now {
 
 const lookAgain = 50 * time.Millisecond
 
-// until is how long after now a time is. What passes between two readings of the time would otherwise
-// make a message early: due is what is left, from what now says of the broker's clock.
-func until(due time.Time, now leader.Now) time.Duration {
-	at := time.Now()
-	return due.Sub(at.Add(now.Mono - settle.Reading(at)))
-}
+// until is how long after now a time is, which must have a monotonic reading. What now says of the
+// broker's clock may have been read a while ago: then the message would be early without that.
+func until(due time.Time, now leader.Now) time.Duration { return settle.Reading(due) - now.Mono }
 
 // wait returns once the broker's time is known, or ctx ends, or the clock is closed: then it is
 // not.

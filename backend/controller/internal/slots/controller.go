@@ -23,14 +23,14 @@ type controller struct {
 	running  sync.WaitGroup
 }
 
-func start(ctx context.Context, w *Wheel, s engine.Settings, e *engine.Engine, knows *clock, process string) (*controller, error) {
+func start(ctx context.Context, s engine.Settings, d *Delayer, process string) (*controller, error) {
 	const andTheLog = 1
-	session, err := settle.Connect(ctx, s, e, len(w.rings.Slots())+andTheLog)
+	session, err := settle.Connect(ctx, s, d.Engine, len(d.wheel.rings.Slots())+andTheLog)
 	if err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(context.Background())
-	c := &controller{wheel: w, process: process, session: session, asks: e.Publisher(), clock: knows, prefetch: leader.LogPrefetch, cancel: cancel}
+	c := &controller{wheel: d.wheel, process: process, session: session, asks: d.Publisher(), clock: d.clock, prefetch: leader.LogPrefetch, cancel: cancel}
 	c.running.Go(func() { c.run(running) })
 	return c, nil
 }

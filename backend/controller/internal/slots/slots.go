@@ -6,18 +6,26 @@ package slots
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"sync"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
+	"github.com/delayer-go/delayer/internal/lib/brokertime"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/engine"
+	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/topology"
 )
 
 // A Wheel is a wheel of slots under a prefix.
 type Wheel struct {
+	prefix  string
 	rings   leader.Rings
-	names   names
 	tickets tickets
 	memory  int // bytes of messages that a controller holds
 }
@@ -29,8 +37,7 @@ const backend = "controller"
 // memory.
 func New(vhost, prefix string, memory int) *Wheel {
 	rings := leader.Default()
-	tickets := newTickets(vhost, prefix, rings.String())
-	return &Wheel{rings: rings, names: names{prefix, rings}, tickets: tickets, memory: memory}
+	return &Wheel{prefix: prefix, rings: rings, tickets: newTickets(vhost, prefix, rings.String()), memory: memory}
 }
 
 // Limits returns what controllers of this wheel can do.
@@ -47,37 +54,42 @@ func (w *Wheel) Open(ctx context.Context, s engine.Settings, runs bool) (delayer
 	if err != nil {
 		return nil, err
 	}
+	d := &Delayer{wheel: w}
+	if d.Engine, err = c.Start(ctx, d); err != nil {
+		return nil, err
+	}
+	shared := w.shared()
+	shared.Restore = d.Keeper().Redeclare
+	d.clock = newClock(brokertime.Config{
+		Backend: s.Backend, Prefix: s.Prefix, Logger: s.BrokerOptions("").Slog(), Control: d.Control(), Shared: shared, Publish: d.Publisher().PublishDirect,
+	})
 	process := rand.Text()
-	how := &strategy{wheel: w}
-	e, err := c.Start(ctx, how)
-	if err != nil {
-		return nil, err
-	}
-	how.log = newPublisher(e.Publisher(), w.names.enter(), process)
-	if how.clock, err = openClock(ctx, w, s, e); err != nil {
-		_ = e.Close()
-		return nil, err
-	}
-	stop := how.clock.close
-	if runs {
-		at, err := start(ctx, w, s, e, how.clock, process)
-		if err != nil {
-			how.clock.close()
-			_ = e.Close()
-			return nil, err
+	d.log = newPublisher(d.Publisher(), w.enter(), process)
+	stop := d.clock.close
+	err = d.clock.learn(ctx)
+	if err == nil && runs {
+		var at *controller
+		if at, err = start(ctx, s, d, process); err == nil {
+			stop = func() { d.clock.close(); at.close() } // what is known of the time serves for a minute
 		}
-		stop = func() { how.clock.close(); at.close() } // what is known of the time serves for a minute
 	}
-	return &Delayer{Engine: e, wheel: w, clock: how.clock, log: how.log, stop: sync.OnceFunc(stop)}, nil
+	d.stop = sync.OnceFunc(stop)
+	if err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	return d, nil
 }
 
-// A Delayer publishes to slots.
+// A Delayer publishes to slots. It is the strategy of its engine: it implements [engine.Strategy],
+// [engine.Submitter] and [engine.Reckoner].
 type Delayer struct {
 	*engine.Engine
-	wheel *Wheel
-	clock *clock
-	log   *publisher
-	stop  func() // the clock and the controller; returns, to all who call it, once they have stopped
+	wheel  *Wheel
+	clock  *clock
+	steady brokertime.Steady
+	log    *publisher
+	stop   func() // the clock and the controller; returns, to all who call it, once they have stopped
 }
 
 var _ delayer.Delayer = (*Delayer)(nil)
@@ -89,4 +101,59 @@ func (d *Delayer) Close() error {
 	defer stopping.Wait()
 	d.log.close()
 	return d.Engine.Close()
+}
+
+// Limits implements [engine.Strategy] and [delayer.Delayer].
+func (d *Delayer) Limits() delayer.Limits { return d.wheel.Limits() }
+
+// Plan implements [engine.Strategy].
+func (d *Delayer) Plan() topology.Plan { return d.wheel.Plan() }
+
+// Growth implements [engine.Strategy]: a message waits in the body of another.
+func (d *Delayer) Growth() message.Growth { return message.Growth{} }
+
+// Enter implements [engine.Strategy].
+func (d *Delayer) Enter(context.Context, engine.Wait) (engine.Entry, error) {
+	return engine.Entry{}, errors.ErrUnsupported
+}
+
+// Submit implements [engine.Submitter].
+func (d *Delayer) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publishing) (engine.Pending, error) {
+	now := d.clock.now()
+	r, _ := ctx.Value(receiptKey{}).(*receipt) // nil for an ordinary Publish
+	if r != nil && !now.Known {
+		return nil, &delayer.Error{Op: "schedule", Backend: backend, Kind: delayer.ErrNotSent, Cause: errNoTime}
+	}
+	// The engine took the time before it bound the destination: binding is part of the delay.
+	at := m.Due.Add(-m.Delay)
+	left := until(at.Add(settle.Whole(m.Delay)), now)
+	if now.Known {
+		known := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
+		now.Clock.Latest = now.Clock.Latest.Add(d.steady.Ahead(known, settle.Reading(at)) - known)
+	}
+	due, remaining, own := leader.Enter(now, max(0, left))
+	if r != nil && r.due != 0 {
+		due, remaining, own = r.due, 0, 0
+	}
+	rec, err := record(m, msg, due)
+	if err != nil {
+		return nil, &delayer.Error{Op: "publish", Backend: backend, Kind: delayer.ErrInvalid, Cause: err}
+	}
+	rec.Due, rec.Left, rec.Own, rec.Ticket = due, remaining, own, r != nil
+	if r != nil {
+		r.ticket = ticket{id: rec.ID, due: due}
+	}
+	entry, err := d.log.submit(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		r.submitted()
+	}
+	return entry, nil
+}
+
+// Remaining implements [engine.Reckoner]: no message that waits is misrouted by the broker.
+func (d *Delayer) Remaining(headers amqp091.Table) (time.Duration, bool) {
+	return delivery.WhenDue(headers)
 }

@@ -25,7 +25,7 @@ func (t *tenure) snapshot(e leader.Snapshot) {
 		ContentType: "application/json", DeliveryMode: amqp091.Persistent, MessageId: "counts " + strconv.FormatInt(int64(e.Counts.At), 36),
 		Body: e.Counts.Bytes(),
 	}
-	t.after(func() error { return t.log.publish(t.names.enterSlots(), countsKey, msg, kept) })
+	t.after(func() error { return t.log.publish(t.wheel.enterSlots(), countsKey, msg, kept) })
 }
 
 // recall tells the leader what the last one has written, and how many bundles each slot has.
@@ -33,11 +33,11 @@ func (t *tenure) recall() {
 	const again = 10 * time.Second
 	var e leader.Recalled
 	for {
-		body, err := objects.Of(t.session.Control, backend).Last(t.ctx, t.names.counts())
+		body, err := objects.Of(t.session.Control, backend).Last(t.ctx, t.wheel.counts())
 		if err == nil && body != nil {
 			var unread error
 			if e.Counts, unread = bundle.ReadCounts(body); unread != nil {
-				t.session.Warn("the last counts of what waits cannot be read", "queue", t.names.counts(), "error", unread)
+				t.session.Warn("the last counts of what waits cannot be read", "queue", t.wheel.counts(), "error", unread)
 			}
 		}
 		if err == nil {
@@ -49,7 +49,7 @@ func (t *tenure) recall() {
 		}
 		t.happened(e) // it leads without that
 		if t.ctx.Err() == nil {
-			t.session.Warn("what waits is not counted: the queue of the counts does not answer", "queue", t.names.counts(), "error", err)
+			t.session.Warn("what waits is not counted: the queue of the counts does not answer", "queue", t.wheel.counts(), "error", err)
 		}
 		if err := pace.Sleep(t.ctx, again); err != nil {
 			return
@@ -57,7 +57,7 @@ func (t *tenure) recall() {
 	}
 	e.Bundles = map[leader.Queue]int{}
 	for _, q := range t.wheel.rings.Slots() {
-		if found, known, err := t.session.Control.Count(t.ctx, t.names.queue(q)); err == nil && known {
+		if found, known, err := t.session.Control.Count(t.ctx, t.wheel.queue(q)); err == nil && known {
 			e.Bundles[q] = found.Messages
 		}
 	}

@@ -20,7 +20,6 @@ import (
 // wants done is done with mu held, and nothing of that waits.
 type tenure struct {
 	*controller
-	names names
 
 	ctx context.Context // ends with the tenure
 	end context.CancelCauseFunc
@@ -52,7 +51,7 @@ var errClosing = errors.New("closing")
 // serve returns why the tenure has ended.
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
-		controller: c, names: c.wheel.names, queues: map[leader.Queue]*queue{}, asked: map[leader.Queue]*line{leader.Log: {}},
+		controller: c, queues: map[leader.Queue]*queue{}, asked: map[leader.Queue]*line{leader.Log: {}},
 		delivering: delivering{takes: map[string]bool{}, destinations: map[string]*destination{}},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
@@ -73,7 +72,7 @@ func (c *controller) serve(ctx context.Context) error {
 // candidate consumes the log, and the queue by which candidates are counted: of a quorum queue with a
 // single active consumer the broker counts that one only.
 func (t *tenure) candidate(prefetch int) error {
-	q := &queue{tenure: t, is: leader.Log, name: t.names.log()}
+	q := &queue{tenure: t, is: leader.Log, name: t.wheel.log()}
 	channel, err := q.open()
 	if err != nil {
 		return err
@@ -88,7 +87,7 @@ func (t *tenure) candidate(prefetch int) error {
 		return err
 	}
 	const autoAck, exclusive, noLocal = false, false, false
-	_, err = channel.Consume(t.names.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
+	_, err = channel.Consume(t.wheel.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
 	return err
 }
 
@@ -120,7 +119,7 @@ func (t *tenure) step(e leader.Event) {
 func (t *tenure) do(e leader.Effect) {
 	switch e := e.(type) {
 	case leader.Consume:
-		q := &queue{tenure: t, is: e.Queue, name: t.names.queue(e.Queue)}
+		q := &queue{tenure: t, is: e.Queue, name: t.wheel.queue(e.Queue)}
 		t.queues[e.Queue] = q
 		q.opening.Lock()
 		t.working.Go(func() {
@@ -226,14 +225,14 @@ func (t *tenure) place(e leader.Write) {
 
 // ask returns once a slot has taken a mark, or the tenure ends.
 func (t *tenure) ask(q leader.Queue) error {
-	exchange, key := t.names.to(q)
+	exchange, key := t.wheel.to(q)
 	mark := &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}
 	for {
 		err := t.asks.Publish(t.ctx, broker.Publishing{Exchange: exchange, Key: key, Apart: key, Message: publishing(mark, "")})
 		if err == nil || t.ctx.Err() != nil || errors.Is(err, delayer.ErrClosed) {
 			return err
 		}
-		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.names.queue(q), "error", err)
+		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.wheel.queue(q), "error", err)
 		if err := pace.Sleep(t.ctx, time.Second); err != nil {
 			return err
 		}
@@ -241,7 +240,7 @@ func (t *tenure) ask(q leader.Queue) error {
 }
 
 func (t *tenure) writeNow(e leader.Write) {
-	exchange, key := t.names.to(e.To)
+	exchange, key := t.wheel.to(e.To)
 	user := ""
 	for i := range e.Bundle.Records {
 		if e.Bundle.Records[i].User != "" { // who reads it believes that, since the broker checks this
