@@ -178,7 +178,7 @@ func (c *consumer) deliver(m waiting) {
 	pause, _ := c.at.refuses.Wait(to, time.Now())
 	if pause == 0 {
 		const untilRefused = true
-		err := c.retry(m.Delivery, untilRefused, func() error { return c.at.session.Settler.Deliver(c.alive, m.Message, "") })
+		err := c.retry(m.Delivery, untilRefused, func() error { return c.at.session.Deliver(c.alive, m.Message, "") })
 		if err == nil {
 			acknowledge(m.Delivery)
 			c.at.refuses.Succeeded(to)
@@ -196,9 +196,7 @@ func (c *consumer) deliver(m waiting) {
 
 // keep moves a foreign message to the unroutable queue, once that takes it.
 func (c *consumer) keep(d *amqp091.Delivery, why error) {
-	c.at.session.Warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", c.at.session.Settler.Stage.Unroutable())
-	if c.retry(d, false, func() error { return c.at.session.Settler.Keep(c.alive, d) }) == nil {
+	if c.retry(d, false, func() error { return c.at.session.Keep(c.alive, d, why) }) == nil {
 		acknowledge(d)
 	}
 }
@@ -208,10 +206,10 @@ func (c *consumer) forward(m waiting, level int, now time.Time, remaining time.D
 	ttl := c.at.wheel.schedule.ttl(level)
 	next := nextStamp(now, remaining, ttl)
 	next.priority = m.Delivery.Priority
-	msg := message.SealAgain(m.Delivery, c.at.session.Settler.User, m.Envelope, next.header(m.To, m.BCC))
+	msg := message.SealAgain(m.Delivery, c.at.session.User, m.Envelope, next.header(m.To, m.BCC))
 	msg.Priority = 0
 	to := broker.Publishing{Exchange: c.at.wheel.names.wait(level), Key: m.Delivery.RoutingKey, Message: msg}
-	if c.retry(m.Delivery, false, func() error { return c.at.session.Settler.Publish(c.alive, to) }) != nil {
+	if c.retry(m.Delivery, false, func() error { return c.at.session.Publish(c.alive, to) }) != nil {
 		return
 	}
 	acknowledge(m.Delivery)

@@ -21,9 +21,9 @@ func TestConsumer_Holds(t *testing.T) {
 		w, err := New("p", delayer.Quorum, 20, time.Minute)
 		require.NoError(t, err)
 		var messages, bytes []int
-		session := &settle.Session{Observer: delayer.Observer{
+		session := &settle.Session{Settler: settle.Settler{Observer: delayer.Observer{
 			Held: func(e delayer.HeldEvent) { messages, bytes = append(messages, e.Messages), append(bytes, e.Bytes) },
-		}}
+		}}}
 		c := &consumer{at: &controller{wheel: w, session: session}}
 		holding, release := context.WithCancel(t.Context())
 		c.holding = holding

@@ -51,7 +51,7 @@ func (w *Wheel) Growth() message.Growth {
 func (w *Wheel) Enter(_ context.Context, m engine.Wait) (engine.Entry, error) {
 	now := time.Now()
 	// The engine took the time before it bound the destination: binding is part of the delay.
-	remaining := m.Due.Add(settle.Whole(m.Delay) - m.Delay).Sub(now)
+	remaining := m.Due.Add(whole(m.Delay) - m.Delay).Sub(now)
 	exchange, hop := w.names.enter(), time.Duration(0)
 	if level := w.schedule.next(remaining); level >= 0 {
 		exchange, hop = w.names.wait(level), w.schedule.ttl(level)

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/delayer-go/delayer/internal/lib/engine"
@@ -90,4 +91,12 @@ func (s schedule) level(wait time.Duration) int {
 		}
 	}
 	return s.levels - 1
+}
+
+// whole rounds a delay up to whole milliseconds.
+func whole(delay time.Duration) time.Duration {
+	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
+		return delay - rest + time.Millisecond
+	}
+	return delay
 }

@@ -169,3 +169,11 @@ func TestJourney_ExactTick(t *testing.T) {
 	hops, last := journey(mustSchedule(t, 20, time.Second), 90*time.Minute, 0)
 	require.Equal(t, "[1h8m16s 17m4s 4m16s 16s 4s 2s 1s] 1s", fmt.Sprint(hops, last))
 }
+
+func TestWhole(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, settle.Longest: settle.Longest,
+	} {
+		require.Equal(t, want, whole(given), "%v", given)
+	}
+}

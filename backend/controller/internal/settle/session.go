@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -34,16 +33,11 @@ const leastHeartbeat = 3 * time.Second
 // A Session is a controller's at the broker. It consumes over one connection and delivers over
 // another.
 type Session struct {
+	Settler
 	In        *broker.Conn
 	Control   *broker.Control // the engine's
 	Publisher *broker.Publisher
-	Settler   *Settler
 	Keeper    *keeper.Keeper // of the topology
-	Log       *slog.Logger
-	Observer  delayer.Observer
-	Backend   string
-
-	warnings pace.Warnings
 }
 
 // Connect opens a session beside an engine. In may have so many channels at a time.
@@ -59,17 +53,15 @@ func Connect(ctx context.Context, s engine.Settings, e *engine.Engine, channels 
 		in.Close()
 		return nil, err
 	}
-	at := &Session{
-		In: in, Control: e.Control(), Publisher: broker.NewPublisher(s.Backend, e.Keeper().Reconnected, out),
-		Keeper: e.Keeper(), Log: opts.Slog(), Observer: s.Observer, Backend: s.Backend,
-	}
-	at.Settler = &Settler{
-		Backend: s.Backend, Stage: s.Stage(), User: in.User(), Publisher: at.Publisher,
-		Renew: at.Keeper.Renew, Doubt: at.Keeper.Doubt, Missing: objects.Of(at.Control, s.Backend).Missing,
-		Observer: s.Observer, Warn: at.Warn,
-		staged: pace.Pauses[string]{First: time.Second, Longest: time.Minute},
-	}
-	return at, nil
+	publisher := broker.NewPublisher(s.Backend, e.Keeper().Reconnected, out)
+	return &Session{
+		In: in, Control: e.Control(), Publisher: publisher, Keeper: e.Keeper(),
+		Settler: Settler{
+			Backend: s.Backend, Stage: s.Stage(), User: in.User(), Observer: s.Observer, Log: opts.Slog(),
+			out: publisher, renew: e.Keeper().Renew, doubt: e.Keeper().Doubt, missing: objects.Of(e.Control(), s.Backend).Missing,
+			staged: pace.Pauses[string]{First: time.Second, Longest: time.Minute},
+		},
+	}, nil
 }
 
 // Close waits for what is being published, and returns to the broker what was not. Whoever consumes
@@ -98,6 +90,3 @@ func (s *Session) Redeclare(ctx context.Context) {
 		s.Warn("the controller cannot declare its queues", "error", err)
 	}
 }
-
-// Warn logs each text at most once a minute.
-func (s *Session) Warn(text string, args ...any) { s.warnings.Warn(s.Log, text, args...) }

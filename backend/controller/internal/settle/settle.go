@@ -7,7 +7,7 @@ package settle
 import (
 	"context"
 	"errors"
-	"math"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -22,22 +22,14 @@ import (
 	"github.com/delayer-go/delayer/topology"
 )
 
-// A Publisher publishes with confirms: [broker.Publisher].
-type Publisher interface {
+// A publisher publishes with confirms: [broker.Publisher].
+type publisher interface {
 	Publish(ctx context.Context, msg broker.Publishing) error
 	PublishDirect(ctx context.Context, msg broker.Publishing) error
 }
 
 // Longest is the longest delay. No sum of delays and times overflows an int64 of nanoseconds.
 const Longest = 200 * 365 * 24 * time.Hour
-
-// Whole rounds a delay up to whole milliseconds, the resolution of a controller.
-func Whole(delay time.Duration) time.Duration {
-	if rest := delay % time.Millisecond; rest != 0 && delay <= math.MaxInt64-time.Millisecond {
-		return delay - rest + time.Millisecond
-	}
-	return delay
-}
 
 var clockStart = time.Now()
 
@@ -63,19 +55,23 @@ func (m *Message) publishing(user string, keys ...any) amqp091.Publishing {
 
 // A Settler publishes for a controller. It is safe for concurrent use.
 type Settler struct {
-	Backend   string
-	Stage     delivery.Stage
-	User      string // of the connection that publishes
-	Publisher Publisher
-	Renew     func(ctx context.Context, age time.Duration) error           // keeper.Keeper.Renew
-	Doubt     func()                                                       // keeper.Keeper.Doubt
-	Missing   func(ctx context.Context, p topology.Plan) ([]string, error) // objects.Live.Missing
-	Observer  delayer.Observer
-	Warn      func(text string, args ...any) // logs each text now and then
+	Backend  string
+	Stage    delivery.Stage
+	User     string // of the connection that publishes
+	Observer delayer.Observer
+	Log      *slog.Logger
 
-	foreign sync.Mutex          // held while a foreign message is published
-	staged  pace.Pauses[string] // exchanges of users that do not exist, or to which it may not write
+	out      publisher
+	renew    func(ctx context.Context, age time.Duration) error           // keeper.Keeper.Renew
+	doubt    func()                                                       // keeper.Keeper.Doubt
+	missing  func(ctx context.Context, p topology.Plan) ([]string, error) // objects.Live.Missing
+	foreign  sync.Mutex                                                   // held while a foreign message is published
+	staged   pace.Pauses[string]                                          // exchanges of users that do not exist, or to which it may not write
+	warnings pace.Warnings
 }
+
+// Warn logs each text at most once a minute.
+func (s *Settler) Warn(text string, args ...any) { s.warnings.Warn(s.Log, text, args...) }
 
 // Refused reports whether an error of Deliver, Keep or Publish says that no queue has taken the
 // message: a queue refuses it, as a full one may (then others may have it), or it was returned. It
@@ -91,7 +87,7 @@ const declaredFor = time.Second
 // Publish publishes to an exchange of ours. A message that is returned is published once more, with
 // the topology declared anew.
 func (s *Settler) Publish(ctx context.Context, msg broker.Publishing) error {
-	return s.again(ctx, func() error { return s.Publisher.Publish(ctx, msg) })
+	return s.again(ctx, func() error { return s.out.Publish(ctx, msg) })
 }
 
 func (s *Settler) again(ctx context.Context, publish func() error) error {
@@ -99,7 +95,7 @@ func (s *Settler) again(ctx context.Context, publish func() error) error {
 	if !errors.Is(err, broker.ErrReturned) {
 		return err
 	}
-	if err := s.Renew(ctx, declaredFor); err != nil {
+	if err := s.renew(ctx, declaredFor); err != nil {
 		return err
 	}
 	return publish()
@@ -166,7 +162,7 @@ func Undelivered(err error) bool {
 func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped bool, err error) {
 	exchange, msg := m.Envelope.Exchange, s.Delivery(m)
 	if msg.Apart = apart; msg.Direct {
-		err = s.Publisher.Publish(ctx, msg)
+		err = s.out.Publish(ctx, msg)
 		switch {
 		case !Undelivered(err):
 			return false, err
@@ -182,7 +178,7 @@ func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped
 	if !errors.Is(err, broker.ErrReturned) || exchange == "" {
 		return false, err
 	}
-	missing, unknown := s.Missing(ctx, topology.Plan{
+	missing, unknown := s.missing(ctx, topology.Plan{
 		Exchanges: []topology.Exchange{{Name: s.Stage.Unroutable(), Kind: amqp091.ExchangeFanout}, {Name: exchange, Kind: amqp091.ExchangeDirect}},
 		Queues:    []topology.Queue{{Name: s.Stage.Misrouted()}},
 	})
@@ -195,21 +191,23 @@ func (s *Settler) deliver(ctx context.Context, m Message, apart string) (dropped
 	return true, nil
 }
 
-// Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it.
-// Only its Expiration is removed.
+// Keep publishes a foreign message unchanged to the unroutable queue, where an operator sees it, and
+// logs why. Only its Expiration is removed.
 //
 // They are published one at a time: if one were returned, those that are alike would not be told
 // apart (see [broker.Publishing]). They have a channel without others, which is closed if the
 // exchange is gone.
-func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery) error {
+func (s *Settler) Keep(ctx context.Context, d *amqp091.Delivery, why error) error {
+	s.Warn("the controller got a foreign message; it is kept as unroutable",
+		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", s.Stage.Unroutable())
 	msg := broker.Publishing{Exchange: s.Stage.Keep(), Key: d.RoutingKey, Message: message.Again(d, s.User)}
 	msg.Message.Expiration = ""
 	return s.again(ctx, func() error {
 		s.foreign.Lock()
 		defer s.foreign.Unlock()
-		err := s.Publisher.PublishDirect(ctx, msg)
+		err := s.out.PublishDirect(ctx, msg)
 		if errors.Is(err, delayer.ErrUnknown) {
-			s.Doubt() // the exchange may be gone, which closes the channel
+			s.doubt() // the exchange may be gone, which closes the channel
 		}
 		return err
 	})

@@ -1,8 +1,10 @@
 package settle
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -25,7 +27,7 @@ type world struct {
 	renewed   int
 	renewal   error
 	doubts    int
-	warned    int
+	said      bytes.Buffer
 	missing   []string
 	unknown   error
 }
@@ -50,8 +52,11 @@ func (w *world) Missing(context.Context, topology.Plan) ([]string, error) {
 }
 
 func (w *world) settler() *Settler {
-	return &Settler{Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Publisher: w, Renew: w.Renew, Doubt: w.Doubt, Missing: w.Missing, Warn: func(string, ...any) { w.warned++ },
-		staged: pace.Pauses[string]{First: time.Minute, Longest: time.Minute}}
+	return &Settler{
+		Backend: "b", Stage: delivery.NewStage("p", true), User: "u", Log: slog.New(slog.NewTextHandler(&w.said, nil)),
+		out: w, renew: w.Renew, doubt: w.Doubt, missing: w.Missing,
+		staged: pace.Pauses[string]{First: time.Minute, Longest: time.Minute},
+	}
 }
 
 var returned = &delayer.Error{Kind: delayer.ErrUnroutable, Cause: broker.ErrReturned}
@@ -136,7 +141,7 @@ func TestSettler_DeliverReturned(t *testing.T) {
 			s.staged.Failed(c.exchange, time.Now())
 			err := s.Deliver(t.Context(), due(c.exchange), "")
 			require.ErrorIs(t, err, c.want)
-			require.Equal(t, dropped, c.world.warned == 1)
+			require.Equal(t, dropped, c.world.said.Len() > 0)
 			require.Equal(t, 1, c.world.renewed)
 			require.Empty(t, c.world.answers)
 			require.Equal(t, errors.Is(c.want, broker.ErrReturned) || errors.Is(c.want, delayer.ErrRefused), Refused(err))
@@ -148,20 +153,13 @@ func TestSettler_Keep(t *testing.T) {
 	w := &world{answers: []error{delayer.ErrUnknown, returned, nil}}
 	s := w.settler()
 	d := &amqp091.Delivery{RoutingKey: "key", Expiration: "5", Headers: amqp091.Table{"x": "y"}, UserId: "another"}
-	require.ErrorIs(t, s.Keep(t.Context(), d), delayer.ErrUnknown)
+	require.ErrorIs(t, s.Keep(t.Context(), d, errors.New("it has no stamp")), delayer.ErrUnknown)
 	require.Equal(t, 1, w.doubts, "the exchange may be gone")
-	require.NoError(t, s.Keep(t.Context(), d))
+	require.Contains(t, w.said.String(), "it has no stamp")
+	require.NoError(t, s.Keep(t.Context(), d, errors.New("it has no stamp")))
 	require.Equal(t, []int{3, 1}, []int{w.direct, w.renewed})
 	for _, msg := range w.published {
 		require.Equal(t, "p.unroutable.keep", msg.Exchange)
 		require.Equal(t, amqp091.Publishing{Headers: amqp091.Table{"x": "y"}}, msg.Message, "without Expiration, and a UserId that the broker would refuse")
-	}
-}
-
-func TestWhole(t *testing.T) {
-	for given, want := range map[time.Duration]time.Duration{
-		1: time.Millisecond, time.Millisecond: time.Millisecond, time.Millisecond + 1: 2 * time.Millisecond, Longest: Longest,
-	} {
-		require.Equal(t, want, Whole(given), "%v", given)
 	}
 }

@@ -48,13 +48,16 @@ type posted struct {
 
 // deliver posts a message that is due. The caller holds mu.
 func (t *tenure) deliver(it *leader.Item) {
+	keep := func(d *amqp091.Delivery, why error) {
+		t.beside(it, func(ctx context.Context) error { return t.session.Keep(ctx, d, why) })
+	}
 	if raw, is := it.Raw.(foreign); is {
-		t.keep(it, raw.delivery, raw.why)
+		keep(raw.delivery, raw.why)
 		return
 	}
 	m, err := due(it)
 	if err != nil { // it was forged: nobody knows where it is to go
-		t.keep(it, &amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload}, err)
+		keep(&amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload}, err)
 		return
 	}
 	p := posted{item: it, of: m}
@@ -63,7 +66,7 @@ func (t *tenure) deliver(it *leader.Item) {
 		t.byStage(p)
 		return
 	}
-	p.msg = t.session.Settler.Delivery(m)
+	p.msg = t.session.Delivery(m)
 	t.flying.Add(1)
 	d := t.destinations[it.To]
 	if d == nil {
@@ -111,7 +114,7 @@ func (t *tenure) submit(p posted) {
 
 // byStage delivers a message in steps.
 func (t *tenure) byStage(p posted) {
-	t.beside(p.item, func(ctx context.Context) error { return t.session.Settler.Deliver(ctx, p.of, p.item.To) })
+	t.beside(p.item, func(ctx context.Context) error { return t.session.Deliver(ctx, p.of, p.item.To) })
 }
 
 // landed tells the leader what became of a message that was posted.
@@ -138,7 +141,7 @@ func (t *tenure) landed(p posted, err error) {
 		t.session.Keeper.Doubt() // the next attempt declares it
 	}
 	t.answered(to, err)
-	t.session.Settler.Tell(p.of, false, err)
+	t.session.Tell(p.of, false, err)
 	if err == nil {
 		message.Recycle(p.msg.Message) // otherwise it may still be being written
 	}
@@ -192,11 +195,4 @@ func (t *tenure) beside(it *leader.Item, publish func(ctx context.Context) error
 		}
 		t.happened(leader.Sent{Item: it, Outcome: t.outcome(it, err)})
 	})
-}
-
-// keep keeps what no Delayer has written with the unroutable messages.
-func (t *tenure) keep(it *leader.Item, d *amqp091.Delivery, why error) {
-	t.session.Warn("the controller got a foreign message; it is kept as unroutable",
-		message.Attr(d), "error", why, "routing_key", d.RoutingKey, "queue", t.session.Settler.Stage.Unroutable())
-	t.beside(it, func(ctx context.Context) error { return t.session.Settler.Keep(ctx, d) })
 }

@@ -119,7 +119,7 @@ func (d *Delayer) Postpone(ctx context.Context, text delayer.Ticket, delay time.
 	}
 	began := time.Now()
 	next, err := d.change(ctx, op, t, func(now leader.Now) (brokertime.Due, error) {
-		left := until(began.Add(settle.Whole(delay)), now)
+		left := until(began.Add(delay), now)
 		if latest, _, _ := leader.Enter(now, left+sameWithin); latest >= t.due {
 			next, _, _ := leader.Enter(now, left)
 			// By the clock of who has published it, it may be due a little before t.due.

@@ -125,13 +125,11 @@ func (d *Delayer) Submit(ctx context.Context, m engine.Wait, msg amqp091.Publish
 		return nil, &delayer.Error{Op: "schedule", Backend: backend, Kind: delayer.ErrNotSent, Cause: errNoTime}
 	}
 	// The engine took the time before it bound the destination: binding is part of the delay.
-	at := m.Due.Add(-m.Delay)
-	left := until(at.Add(settle.Whole(m.Delay)), now)
 	if now.Known {
-		known := time.Duration(now.Clock.Latest.UnixNano()) - now.Mono
-		now.Clock.Latest = now.Clock.Latest.Add(d.steady.Ahead(known, settle.Reading(at)) - known)
+		known, at := time.Duration(now.Clock.Latest.UnixNano())-now.Mono, settle.Reading(m.Due.Add(-m.Delay))
+		now.Clock.Latest = now.Clock.Latest.Add(d.steady.Ahead(known, at) - known)
 	}
-	due, remaining, own := leader.Enter(now, max(0, left))
+	due, remaining, own := leader.Enter(now, max(0, until(m.Due, now)))
 	if r != nil && r.due != 0 {
 		due, remaining, own = r.due, 0, 0
 	}
