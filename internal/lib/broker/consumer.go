@@ -56,12 +56,7 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	// Closing the channel gives back what is not acknowledged. Where a quorum queue has no majority the
 	// channel closes when the broker gives up, or with its connection.
 	defer end(ch, func() error { return Settle(ch, c.Queue, consumerTag) })
-	const wholeChannel, noSize = false, 0
-	if err := ch.Qos(c.Prefetch, noSize, wholeChannel); err != nil {
-		return err
-	}
-	const autoAck, exclusive, noLocal = false, false, false
-	messages, err := ch.Consume(c.Queue, consumerTag, autoAck, exclusive, noLocal, waitForAnswer, c.Args)
+	messages, err := Begin(ch, c.Queue, consumerTag, c.Prefetch, c.Args)
 	if err != nil {
 		return err
 	}
@@ -83,6 +78,17 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 
 // consumerTag is that of all consumers: a channel has one.
 const consumerTag = "delayer"
+
+// Begin consumes a queue on a channel. Of its messages at most prefetch are unacknowledged at a time.
+// An empty tag is one that no other consumer of the channel has.
+func Begin(ch *amqp091.Channel, queue, tag string, prefetch int, args amqp091.Table) (<-chan amqp091.Delivery, error) {
+	const wholeChannel, noSize = false, 0
+	if err := ch.Qos(prefetch, noSize, wholeChannel); err != nil {
+		return nil, err
+	}
+	const autoAck, exclusive, noLocal = false, false, false
+	return ch.Consume(queue, tag, autoAck, exclusive, noLocal, waitForAnswer, args)
+}
 
 // endTimeout is how long the end of a consumer may take.
 const endTimeout = 5 * time.Second

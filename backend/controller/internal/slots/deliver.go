@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -19,15 +18,6 @@ import (
 
 // attemptFor is how long one attempt to publish may take.
 const attemptFor = 5 * time.Minute
-
-// delivering is the part of a tenure that publishes to destinations. The tenure's mu guards it.
-type delivering struct {
-	flying       sync.WaitGroup  // messages that are being published,
-	publish      context.Context // until this ends
-	takes        map[string]bool // destinations that have taken a message
-	shared       line            // to those, over one channel
-	destinations map[string]*destination
-}
 
 // A destination has messages under way, or some that wait for that. They share the channel with those
 // to other destinations, or have one of their own; they change from one to the other only while none

@@ -2,7 +2,6 @@ package slots
 
 import (
 	"fmt"
-	"sync"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
@@ -15,7 +14,7 @@ type queue struct {
 	tenure  *tenure
 	is      leader.Queue
 	name    string
-	opening sync.Mutex       // held until it is consumed
+	line    line             // begins to consume it, and then ends that
 	channel *amqp091.Channel // nil before it is open; written with mu held
 }
 
@@ -48,17 +47,11 @@ func (q *queue) open() (*amqp091.Channel, error) {
 
 // consume begins to consume.
 func (q *queue) consume(channel *amqp091.Channel, prefetch int) error {
-	const wholeChannel, noSize = false, 0
-	if err := channel.Qos(prefetch, noSize, wholeChannel); err != nil {
-		return err
+	messages, err := broker.Begin(channel, q.name, "delayer", prefetch, nil)
+	if err == nil {
+		q.tenure.working.Go(func() { q.pump(messages) })
 	}
-	const autoAck, exclusive, noLocal = false, false, false
-	messages, err := channel.Consume(q.name, "delayer", autoAck, exclusive, noLocal, waitForAnswer, nil)
-	if err != nil {
-		return err
-	}
-	q.tenure.working.Go(func() { q.pump(messages) })
-	return nil
+	return err
 }
 
 // pump takes the bundles of the queue.
@@ -75,8 +68,8 @@ func (q *queue) pump(messages <-chan amqp091.Delivery) {
 }
 
 // release ends the consumer, once the acknowledgements are stored. What is not acknowledged goes back.
-func (q *queue) release() (released bool) {
-	q.opening.Lock()
-	defer q.opening.Unlock()
-	return q.channel != nil && broker.EndActive(q.channel, q.name)
+func (q *queue) release() {
+	if q.channel != nil && broker.EndActive(q.channel, q.name) {
+		q.tenure.happened(leader.Released{Queue: q.is})
+	}
 }

@@ -32,10 +32,14 @@ type tenure struct {
 	writes  line                   // acknowledgements and bundles
 	tick    *time.Timer
 	counts  bool           // the queue of the snapshot answers
-	working sync.WaitGroup // all that is beside: lines, consumers, and what opens and ends them
+	working sync.WaitGroup // all that is beside: lines, and consumers
 	told    leader.Stats
 
-	delivering
+	flying       sync.WaitGroup  // messages that are being published to their destinations,
+	publish      context.Context // until this ends
+	takes        map[string]bool // destinations that have taken a message
+	shared       line            // to those, over one channel
+	destinations map[string]*destination
 }
 
 const (
@@ -52,7 +56,7 @@ var errClosing = errors.New("closing")
 func (c *controller) serve(ctx context.Context) error {
 	t := &tenure{
 		controller: c, queues: map[leader.Queue]*queue{}, asked: map[leader.Queue]*line{leader.Log: {}},
-		delivering: delivering{takes: map[string]bool{}, destinations: map[string]*destination{}},
+		takes: map[string]bool{}, destinations: map[string]*destination{},
 	}
 	t.ctx, t.end = context.WithCancelCause(context.Background())
 	defer context.AfterFunc(ctx, func() { t.end(errClosing) })()
@@ -83,11 +87,9 @@ func (t *tenure) candidate(prefetch int) error {
 	t.mu.Lock()
 	t.queues[leader.Log] = q
 	t.mu.Unlock()
-	if err := q.consume(channel, prefetch); err != nil {
-		return err
+	if err = q.consume(channel, prefetch); err == nil {
+		_, err = broker.Begin(channel, t.wheel.candidates(), "", prefetch, nil)
 	}
-	const autoAck, exclusive, noLocal = false, false, false
-	_, err = channel.Consume(t.wheel.candidates(), "", autoAck, exclusive, noLocal, waitForAnswer, nil)
 	return err
 }
 
@@ -121,9 +123,7 @@ func (t *tenure) do(e leader.Effect) {
 	case leader.Consume:
 		q := &queue{tenure: t, is: e.Queue, name: t.wheel.queue(e.Queue)}
 		t.queues[e.Queue] = q
-		q.opening.Lock()
-		t.working.Go(func() {
-			defer q.opening.Unlock()
+		t.follow(&q.line, func() {
 			channel, err := q.open()
 			if err == nil {
 				err = q.consume(channel, e.Prefetch)
@@ -136,15 +136,13 @@ func (t *tenure) do(e leader.Effect) {
 		q := t.queues[e.Queue]
 		delete(t.queues, e.Queue)
 		t.after(func() error { // behind its acknowledgements
-			t.working.Go(func() {
-				if q.release() {
-					t.happened(leader.Released(e))
-				}
-			})
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.follow(&q.line, q.release)
 			return nil
 		})
 	case leader.Ack:
-		if q := t.queues[e.Queue]; q != nil && q.channel != nil {
+		if q := t.queues[e.Queue]; q != nil {
 			t.after(func() error { return q.channel.Ack(e.Tag, e.Multiple) })
 		}
 	case leader.Write:
