@@ -1,35 +1,19 @@
 // Package controller delays messages for any time, to the millisecond. They wait in queues, and a
 // controller, which is a consumer, sends them on. There are two wheels of queues: [Slots], the
-// default, and [Rounds].
+// default, and [Rounds]. docs/design.md has the protocol of slots, and docs/reliability.md what may be
+// late.
 //
-// # How a message waits in slots
+// # How a message waits
 //
-// Publish writes messages to one queue, the log, several in a bundle. One controller leads: it
-// consumes the log, holds what is due within two seconds, and writes the rest to slots. A slot is a
-// queue for a stretch of time, of 4 seconds to 8 hours, by the broker's clock. The leader reads it
-// shortly before that time, and publishes each message when it is due. Other controllers stand by.
-// docs/design.md tells how; docs/reliability.md what may be late, and what happens when a clock is
-// set.
+// With slots, Publish writes messages to one queue, the log, several in a bundle. One controller
+// leads: it reads the log, holds what is due soon, and writes the rest to slots. A slot is a queue for
+// a stretch of time, which the leader reads shortly before, to publish each message when it is due.
+// Cancel and Postpone go through the log too.
 //
-// Messages can be changed: Cancel and Postpone write to the log too. A message with a ticket is
-// delivered only when the leader has read all changes that were accepted for it.
-//
-// # How a message waits in rounds
-//
-// Level k is a queue whose messages expire after 2^k ticks. Publish sends a message to the longest
-// queue that ends before it is due. From there it is dead-lettered to the intake queue, and a
-// controller sends it to the next queue: with a tick of 1 s and 3 levels, 13 s are three rounds of
-// 4 s, and 1 s more. The last part, up to a tick and a bit, waits in the
-// controller's memory. A message is acknowledged where it came from once the next queue has
-// confirmed it.
-//
-// Memory holds at most 8,192 messages and 64 MiB at a time: enough for about 15,000 messages a
-// second with a tick of 1 s, or 250 with one of 1 minute. Further messages go through the shortest
-// queue instead and may be late by up to a tick.
-//
-// A controller to which nothing comes sends a ping through the intake queue every three seconds: a
-// message with the header x-delayer-ping that expires after a minute. If five do not come back, it
-// consumes again on a new channel.
+// With rounds, level k is a queue whose messages expire after 2^k ticks. Publish sends a message to
+// the longest queue that ends before it is due. From there it comes back to a controller, which
+// sends it to the next: with a tick of 1 s and 3 levels, 13 s are three rounds of 4 s, and 1 s more.
+// The last part, up to a tick and a bit, waits in the controller's memory.
 //
 // # Limits
 //
@@ -40,10 +24,11 @@
 // held unacknowledged, and the broker closes the channel of a consumer that holds a message for
 // long (30 minutes by default). The longest queue may wait ten years.
 //
-// A controller holds messages with their bodies and headers in memory: with slots those that are due
-// within some seconds, and those published in the last half a second ([Config].Memory). A Delayer
-// needs several times as much for what it has just read and written. For messages of many megabytes
-// another backend is better suited.
+// A controller of slots holds what is due within some seconds, and was published in the last half a
+// second, with bodies and headers ([Config].Memory); a Delayer needs several times as much. With
+// rounds it holds at most 8,192 messages and 64 MiB: enough for about 15,000 messages a second with a
+// tick of 1 s, or 250 with one of 1 minute. Further messages go through the shortest queue instead
+// and may be late by up to a tick. For messages of many megabytes another backend is better suited.
 //
 // # Guarantees
 //
@@ -62,17 +47,13 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes; docs/reliability.md has the exceptions.
+// (Limits.Ordered) until a process or the broker crashes; docs/design.md has the exceptions.
 //
-// # Clocks of rounds
-//
-// With rounds no clocks of two machines are compared. The process that sent a message to a queue
-// knows by its own monotonic clock when it is due. If the message comes back to that process, there
-// is no drift. To any other controller, or the same program started again, what remains is what
-// remained before the last queue, less that queue's TTL. So each change of hands makes a message
-// late by the time of a hop, usually a few milliseconds, and by the time that it lay in the intake
-// while no controller ran; never early. A process whose machine was suspended delivers its messages
-// later by as much.
+// Slots go by the broker's clock; docs/reliability.md tells what happens when that is set. With rounds
+// each process goes by its own monotonic clock, and no clocks of two machines are compared. If another
+// controller takes a message, it is late by the time of a hop, a few milliseconds, and by the time
+// that it lay in the intake queue while none ran; never early. A process whose machine was suspended
+// delivers later by as much.
 //
 // # What it needs
 //

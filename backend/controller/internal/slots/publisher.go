@@ -79,6 +79,14 @@ func (p *publisher) submit(ctx context.Context, rec bundle.Record) (*entry, erro
 	}
 }
 
+func (p *publisher) publish(ctx context.Context, rec bundle.Record) error {
+	e, err := p.submit(ctx, rec)
+	if err != nil {
+		return err
+	}
+	return e.Wait(ctx)
+}
+
 // Wait implements [engine.Pending].
 func (e *entry) Wait(ctx context.Context) error {
 	p := e.publisher

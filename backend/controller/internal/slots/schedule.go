@@ -214,7 +214,14 @@ func (d *Delayer) changeOnce(ctx context.Context, op string, t ticket, to choice
 		next, err = to(now)
 	}
 	if err == nil {
-		err = d.write(ctx, t, next)
+		err = d.Keeper().Ensure(ctx)
+	}
+	if err == nil {
+		change := bundle.Record{Kind: bundle.Cancel, ID: t.id, Due: t.due}
+		if next != 0 {
+			change.Kind, change.Next = bundle.Postpone, next
+		}
+		err = d.log.publish(ctx, change)
 	}
 	if err == nil && !leader.InTime(d.clock.now(), t.due) {
 		err = d.fail(op, t, delayer.ErrUnknown, errors.New("the broker took long to confirm it, and it may come too late"))
@@ -231,20 +238,4 @@ func (d *Delayer) named(op string, t ticket, err error) error {
 		return &own
 	}
 	return err
-}
-
-// write writes a change to the log. next is 0 for a Cancel.
-func (d *Delayer) write(ctx context.Context, t ticket, next brokertime.Due) error {
-	if err := d.Keeper().Ensure(ctx); err != nil {
-		return err
-	}
-	change := bundle.Record{Kind: bundle.Cancel, ID: t.id, Due: t.due}
-	if next != 0 {
-		change.Kind, change.Next = bundle.Postpone, next
-	}
-	e, err := d.log.submit(ctx, change)
-	if err != nil {
-		return err
-	}
-	return e.Wait(ctx)
 }
