@@ -136,14 +136,13 @@ func (p *publisher) reserve() {
 // taken.
 func (p *publisher) send(id uint64) {
 	msg := broker.Publishing{Exchange: p.exchange, Sole: true, Order: 1}
-	taken := false
 	take := func(to *amqp091.Publishing) bool {
 		b := p.writer.Take(id)
-		if taken = b != nil; taken {
+		if b != nil {
 			*to = publishing(b, b.Records[0].User)
 		}
 		p.reserve()
-		return taken
+		return b != nil
 	}
 	p.mu.Lock()
 	ctx := p.ctx
@@ -161,9 +160,7 @@ func (p *publisher) send(id uint64) {
 	err := p.broker.Publish(ctx, msg)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !taken {
-		p.writer.Take(id) // that fails too
-	}
+	p.writer.Take(id) // if it was not written, that fails too
 	p.settle(p.writer.Confirmed(id), err)
 	p.reserve()
 }
