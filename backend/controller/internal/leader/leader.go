@@ -73,10 +73,13 @@ type Leader struct {
 	marks   marks
 
 	entries map[key]*entry
-	dropped map[key]time.Duration // in earlier turns: until when that is remembered
 	waiting byDue
 	waits   []*Item // due, and not certain yet, in the order in which they were due
 	dests   map[string]*destination
+
+	dropped       map[key]bool // in earlier turns, since droppedSince,
+	droppedBefore map[key]bool // and before that
+	droppedSince  time.Duration
 
 	runs    map[target]*run
 	flushes []*run // the same, the first begun first
@@ -108,7 +111,7 @@ func New(cfg Config, now Now) *Leader {
 	l := &Leader{
 		cfg: cfg, rings: cfg.Rings, now: now, began: now.Mono, told: now,
 		log: newSource(Log, 0), slots: map[Queue]*slot{}, read: make([]int64, len(cfg.Rings)),
-		entries: map[key]*entry{}, dropped: map[key]time.Duration{}, dests: map[string]*destination{},
+		entries: map[key]*entry{}, dropped: map[key]bool{}, dests: map[string]*destination{},
 		runs: map[target]*run{}, writes: map[uint64]*write{}, flying: map[Queue]int{},
 		silent: map[Queue]time.Duration{}, empty: map[Queue]time.Duration{}, known: newKnown(cfg.Rings),
 	}

@@ -326,7 +326,7 @@ func (l *Leader) closeTurn(s *slot) {
 	for _, e := range s.entries {
 		e.slot = nil
 		if e.drop {
-			l.dropped[e.key] = l.now.Mono + rememberedFor
+			l.dropped[e.key] = true
 		}
 		if e.passing == 0 {
 			delete(l.entries, e.key)

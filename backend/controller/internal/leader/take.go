@@ -49,8 +49,8 @@ type entry struct {
 	passing int              // changes that are on their way to a slot
 }
 
-// rememberedFor is how long after its turn it is known that a message was dropped. A publisher's
-// bundle may be on its way for so long.
+// rememberedFor is for how long after its turn it is known, at least, that a message was dropped. A
+// publisher's bundle may be on its way for so long.
 const rememberedFor = 2 * time.Minute
 
 // entry returns the entry of a message, which it makes if there is none.
@@ -161,7 +161,7 @@ func (l *Leader) takeMessage(it *Item) {
 	case e != nil && (e.drop || e.done):
 		e.done = true
 		l.finishItem(it)
-	case it.Ticket && l.dropped[k] > l.now.Mono:
+	case it.Ticket && (l.dropped[k] || l.droppedBefore[k]):
 		l.finishItem(it)
 	case l.holds(it):
 		l.hold(it)

@@ -64,10 +64,8 @@ func (l *Leader) tend() {
 	l.makeRoom()
 	l.stuck()
 	l.closeTurns()
-	for k, until := range l.dropped {
-		if until <= l.now.Mono {
-			delete(l.dropped, k)
-		}
+	if l.now.Mono-l.droppedSince > rememberedFor {
+		l.droppedSince, l.droppedBefore, l.dropped = l.now.Mono, l.dropped, map[key]bool{}
 	}
 	if l.now.Mono-l.leads > inheritedFor {
 		clear(l.known.inherited)
