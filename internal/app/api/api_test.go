@@ -290,6 +290,38 @@ func TestBatch(t *testing.T) {
 	assert.Len(t, r.Published(), before, "nothing is published of a batch that is not understood")
 }
 
+// together schedules messages in one call, as slots.Delayer does.
+type together struct {
+	*delayertest.Delayer
+	calls []int // of so many messages
+}
+
+func (d *together) ScheduleBatch(ctx context.Context, messages []delayer.Message) ([]delayer.Ticket, []error) {
+	d.calls = append(d.calls, len(messages))
+	tickets, errs := make([]delayer.Ticket, len(messages)), make([]error, len(messages))
+	for i, m := range messages {
+		tickets[i], errs[i] = d.Schedule(ctx, m)
+	}
+	return tickets, errs
+}
+
+func TestBatch_Together(t *testing.T) {
+	r := newRig(t, nil)
+	d := &together{Delayer: r.Delayer}
+	r.api = apiOf(t, nil, Parts{Delayer: d})
+	w := r.ask(http.MethodPost, "/v1/messages/batch", `{"messages": [{"key": "a"}, {"key": "b", "delay": "1h"}, {"key": "c", "delay": "1s"}, {"key": "d", "delay": "2h"}]}`)
+	require.Equal(t, http.StatusCreated, w.Code, w.Body.String())
+	results := read[struct{ Results []Result }](t, w).Results
+	assert.Equal(t, []int{2}, d.calls)
+	assert.Empty(t, results[0].Ticket+results[2].Ticket)
+	for _, i := range []int{1, 3} {
+		assert.NoError(t, r.Cancel(t.Context(), delayer.Ticket(results[i].Ticket)))
+	}
+	for _, m := range r.Waiting() {
+		assert.Contains(t, []string{"a", "c"}, m.Key)
+	}
+}
+
 func TestCancelAndPostpone(t *testing.T) {
 	r := newRig(t, nil)
 	publish := func() string { return read[Accepted](t, r.post(`{"key": "q", "delay": "1h"}`)).Ticket }
