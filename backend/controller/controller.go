@@ -47,7 +47,7 @@
 //
 // With rounds, messages that are due within the same few milliseconds may overtake each other. With
 // slots, messages of one publisher with the same due time, or the same delay, arrive in order
-// (Limits.Ordered) until a process or the broker crashes; docs/design.md has the exceptions.
+// (Limits.Ordered) until a process or the broker crashes; docs/reliability.md has the exceptions.
 //
 // Slots go by the broker's clock; docs/reliability.md tells what happens when that is set. With rounds
 // each process goes by its own monotonic clock, and no clocks of two machines are compared. If another
