@@ -87,6 +87,7 @@ func (l *Leader) recallProgress(p *parcel, b *bundle.Bundle) {
 	p.progress = bundle.Progress{Writer: b.Writer, Number: b.Number, Records: len(b.Records)}
 	if known := l.known.inherited[n]; known != nil && known.Records == len(b.Records) {
 		p.progress, l.known.partial[p] = *known, true
+		p.progress.Done = slices.Clone(known.Done)
 		delete(l.known.inherited, n)
 	}
 }

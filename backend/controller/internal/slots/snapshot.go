@@ -21,11 +21,12 @@ func (t *tenure) snapshot(e leader.Snapshot) {
 		go kept(leader.Refused)
 		return
 	}
-	msg := amqp091.Publishing{
-		ContentType: "application/json", DeliveryMode: amqp091.Persistent, MessageId: "counts " + strconv.FormatInt(int64(e.Counts.At), 36),
-		Body: e.Counts.Bytes(),
-	}
-	t.after(func() error { return t.log.publish(t.wheel.enterSlots(), countsKey, msg, kept) })
+	t.after(func() error {
+		return t.log.publish(t.wheel.enterSlots(), countsKey, amqp091.Publishing{
+			ContentType: "application/json", DeliveryMode: amqp091.Persistent, MessageId: "counts " + strconv.FormatInt(int64(e.Counts.At), 36),
+			Body: e.Counts.Bytes(),
+		}, kept)
+	})
 }
 
 // recall tells the leader what the last one has written, and how many bundles each slot has.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -215,9 +214,7 @@ func (t *tenure) place(e leader.Write) {
 	t.follow(l, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.ctx.Err() == nil {
-			t.writeNow(e)
-		}
+		t.after(func() error { return t.write(e) })
 	})
 }
 
@@ -237,7 +234,10 @@ func (t *tenure) ask(q leader.Queue) error {
 	}
 }
 
-func (t *tenure) writeNow(e leader.Write) {
+func (t *tenure) write(e leader.Write) error {
+	if err := t.ctx.Err(); err != nil {
+		return err
+	}
 	exchange, key := t.wheel.to(e.To)
 	user := ""
 	for i := range e.Bundle.Records {
@@ -245,11 +245,7 @@ func (t *tenure) writeNow(e leader.Write) {
 			user = t.session.In.User()
 		}
 	}
-	msg := publishing(e.Bundle, user)
-	msg.MessageId = strconv.FormatUint(e.ID, 36)
-	t.after(func() error {
-		return t.log.publish(exchange, key, msg, func(o leader.Outcome) { t.happened(leader.Written{ID: e.ID, Outcome: o}) })
-	})
+	return t.log.publish(exchange, key, publishing(e.Bundle, user), func(o leader.Outcome) { t.happened(leader.Written{ID: e.ID, Outcome: o}) })
 }
 
 // weigh tells the observer how much is held. The caller holds mu.
