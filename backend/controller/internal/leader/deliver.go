@@ -104,7 +104,7 @@ func (l *Leader) attempt(it *Item) {
 func (l *Leader) sent(e Sent) {
 	it := e.Item
 	if it.Raw != nil {
-		if e.Outcome == Stored {
+		if e.Stored {
 			l.finish(it.parcels[0].parcel)
 			return
 		}
@@ -120,7 +120,7 @@ func (l *Leader) sent(e Sent) {
 	it.flying = false
 	switch {
 	case it.parcels == nil: // it was written to a slot meanwhile
-	case e.Outcome == Stored:
+	case e.Stored:
 		d.streak, d.until = 0, 0
 		it.entry.item, it.entry.done = nil, true
 		if slices.ContainsFunc(it.parcels, func(p part) bool { return p.left > 1 }) {

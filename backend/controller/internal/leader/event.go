@@ -35,14 +35,14 @@ type (
 
 	// Written answers a Write.
 	Written struct {
-		ID      uint64
-		Outcome Outcome
+		ID     uint64
+		Stored bool // otherwise it is not, or may be
 	}
 
 	// Sent answers a Deliver.
 	Sent struct {
-		Item    *Item
-		Outcome Outcome
+		Item   *Item
+		Stored bool
 	}
 
 	// Kept answers a Snapshot: it is stored, or is not.
@@ -56,16 +56,6 @@ type (
 
 	// Released answers a Release: the consumer is gone, and what was acknowledged before is stored.
 	Released struct{ Queue Queue }
-)
-
-// An Outcome is what became of something that was published.
-type Outcome int
-
-// The outcomes.
-const (
-	Stored  Outcome = iota
-	Refused         // it is stored nowhere
-	Unknown         // it may be stored or not
 )
 
 // An Effect is something to be done: one of the types below. The shell does them in their order.

@@ -218,11 +218,11 @@ func (l *Leader) written(e Written) {
 	if s := l.slots[w.to]; s != nil && s.tail == w.id {
 		s.last = l.now.Mono
 	}
-	if e.Outcome == Stored {
+	if e.Stored {
 		l.countWritten(w)
 	}
 	switch {
-	case e.Outcome == Stored && !w.abandoned:
+	case e.Stored && !w.abandoned:
 		for _, it := range w.items { // they are in another bundle now
 			l.finishItem(it)
 			if of := it.entry; of != nil && it.Kind == bundle.Message {
@@ -233,7 +233,7 @@ func (l *Leader) written(e Written) {
 				l.forget(of)
 			}
 		}
-	case e.Outcome == Stored: // what it has are copies
+	case e.Stored: // what it has are copies
 	default:
 		if s := l.slots[w.to]; s != nil && s.tail == w.id {
 			s.tail = 0 // another is written

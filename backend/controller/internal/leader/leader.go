@@ -137,7 +137,7 @@ func (l *Leader) Rests() bool {
 func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 	l.out = l.out[:0]
 	if l.over {
-		if e, is := e.(Sent); is && e.Outcome == Stored {
+		if e, is := e.(Sent); is && e.Stored {
 			l.sent(e) // so that Flush acknowledges it. Nothing else is done any more
 		}
 		return nil, now.Mono + time.Hour

@@ -22,7 +22,7 @@ type bench struct {
 	queues map[Queue]*store
 	stuck  map[Queue]bool // these store nothing
 	late   func(Deliver)  // takes what is to be delivered, if it is not stored at once
-	keeps  Outcome        // of what is not ours
+	full   bool           // the unroutable queue, which refuses what is not ours
 	known  *bundle.Counts // the last snapshot
 	told   []string       // what was done since it was asked for
 	number uint64
@@ -129,12 +129,12 @@ func (b *bench) do(e Effect) {
 			return
 		}
 		b.queues[e.To].ready = append(b.queues[e.To].ready, e.Bundle)
-		b.step(Written{e.ID, Stored})
+		b.step(Written{e.ID, true})
 		b.deliver(e.To)
 	case Deliver:
 		if raw := e.Item.Raw; raw != nil {
 			b.told = append(b.told, fmt.Sprintf("keep %v", raw))
-			b.step(Sent{e.Item, b.keeps})
+			b.step(Sent{e.Item, !b.full})
 			return
 		}
 		b.told = append(b.told, "deliver "+e.Item.ID)
@@ -142,7 +142,7 @@ func (b *bench) do(e Effect) {
 			b.late(e)
 			return
 		}
-		b.step(Sent{e.Item, Stored})
+		b.step(Sent{e.Item, true})
 	case Snapshot:
 		b.known = e.Counts
 		b.step(Kept{})
@@ -314,7 +314,7 @@ func TestLeader_Surrenders(t *testing.T) {
 	b.step(Delivered{Queue: Log, Tag: 99, Err: bundle.ErrNewer})
 	require.Contains(t, b.said(), "deliver a, surrender")
 	require.Len(t, flying, 1)
-	b.step(Sent{flying[0], Stored})
+	b.step(Sent{flying[0], true})
 	for _, e := range b.leader.Flush() {
 		b.do(e)
 	}
@@ -324,10 +324,10 @@ func TestLeader_Surrenders(t *testing.T) {
 // TestLeader_Foreign: what is no bundle is kept as it came.
 func TestLeader_Foreign(t *testing.T) {
 	b := newBench(t, Config{})
-	b.keeps = Refused
+	b.full = true
 	b.step(Delivered{Queue: Log, Tag: 99, Err: bundle.ErrForeign, Raw: "raw"})
 	require.Contains(t, b.said(), "keep raw")
-	b.keeps = Stored
+	b.full = false
 	b.run(900 * time.Millisecond)
 	require.Empty(t, b.said())
 	b.run(200 * time.Millisecond)

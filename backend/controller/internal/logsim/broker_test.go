@@ -114,24 +114,24 @@ type destination struct {
 }
 
 // deliver stores a message at its destination.
-func (b *broker) deliver(it *item) func(answer func(leader.Outcome)) {
-	return func(answer func(leader.Outcome)) {
+func (b *broker) deliver(it *item) func(answer func(Outcome)) {
+	return func(answer func(Outcome)) {
 		d := b.dests[it.to[0]-'A']
 		if d.refuses {
-			answer(leader.Refused)
+			answer(Refused)
 			return
 		}
 		d.log.send(b.disk(), func() {
 			b.w.account.delivered(it)
-			answer(leader.Stored)
+			answer(Stored)
 		})
 	}
 }
 
 // keep stores a snapshot in place of the last one.
-func (b *broker) keep(c *bundle.Counts) func(answer func(leader.Outcome)) {
-	return func(answer func(leader.Outcome)) {
-		b.lasts.send(b.disk(), func() { b.last = c; answer(leader.Stored) })
+func (b *broker) keep(c *bundle.Counts) func(answer func(Outcome)) {
+	return func(answer func(Outcome)) {
+		b.lasts.send(b.disk(), func() { b.last = c; answer(Stored) })
 	}
 }
 
@@ -342,7 +342,7 @@ type conn struct {
 
 // A publishing waits for its confirm.
 type publishing struct {
-	done func(leader.Outcome)
+	done func(Outcome)
 }
 
 func (b *broker) connect(p *process, tenure bool, lost func()) *conn {
@@ -363,19 +363,19 @@ func (c *conn) toClient(do func()) {
 }
 
 // publish publishes. done is told what became of it, once.
-func (c *conn) publish(store func(answer func(leader.Outcome)), done func(leader.Outcome)) {
+func (c *conn) publish(store func(answer func(Outcome)), done func(Outcome)) {
 	if !c.alive {
-		done(leader.Unknown)
+		done(Unknown)
 		return
 	}
 	pub := &publishing{done}
 	c.pending = append(c.pending, pub)
-	answer := func(o leader.Outcome) { c.toClient(func() { c.answer(pub, o) }) }
+	answer := func(o Outcome) { c.toClient(func() { c.answer(pub, o) }) }
 	c.toBroker(func() { store(answer) })
 }
 
 // answer settles a publishing.
-func (c *conn) answer(pub *publishing, o leader.Outcome) {
+func (c *conn) answer(pub *publishing, o Outcome) {
 	if i := slices.Index(c.pending, pub); i >= 0 {
 		c.pending = slices.Delete(c.pending, i, i+1)
 		pub.done(o)
@@ -407,7 +407,7 @@ func (c *conn) leave() {
 	c.drop()
 	c.lost()
 	for _, pub := range pending {
-		pub.done(leader.Unknown)
+		pub.done(Unknown)
 	}
 }
 
@@ -443,3 +443,13 @@ func (b *broker) survive(log *link) {
 		}
 	}
 }
+
+// An Outcome is what became of something that was published.
+type Outcome int
+
+// The outcomes.
+const (
+	Stored  Outcome = iota
+	Refused         // it is stored nowhere
+	Unknown         // it may be stored or not
+)

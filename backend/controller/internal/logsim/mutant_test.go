@@ -67,7 +67,7 @@ var mutants = []mutant{
 	}},
 	{name: "it does not wait for confirms", seed: 954, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
-			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Outcome: leader.Stored}) })
+			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Stored: true}) })
 		}
 		return []leader.Effect{e}
 	}},
@@ -132,7 +132,7 @@ func elsewhere(t *tenure, e leader.Effect) []leader.Effect {
 		return []leader.Effect{e}
 	}
 	it := &item{bundle: w.Bundle, by: incarnation{t.process, t.number}, byLeader: true}
-	t.write(t.pub, into(t.w.broker.named[w.To], it), func(o leader.Outcome) { t.feed(leader.Written{ID: w.ID, Outcome: o}) })
+	t.write(t.pub, into(t.w.broker.named[w.To], it), func(o Outcome) { t.feed(leader.Written{ID: w.ID, Stored: o == Stored}) })
 	return nil
 }
 
@@ -157,11 +157,11 @@ func overtaking(t *tenure, e leader.Effect) []leader.Effect {
 	}
 	q := t.w.broker.named[leader.Log]
 	it := &item{bundle: w.Bundle, byLeader: true}
-	t.write(t.conn, func(answer func(leader.Outcome)) {
+	t.write(t.conn, func(answer func(Outcome)) {
 		q.items, q.returned = slices.Insert(q.items, 0, it), q.returned+1
 		q.serve()
-		answer(leader.Stored)
-	}, func(o leader.Outcome) { t.feed(leader.Written{ID: w.ID, Outcome: o}) })
+		answer(Stored)
+	}, func(o Outcome) { t.feed(leader.Written{ID: w.ID, Stored: o == Stored}) })
 	return nil
 }
 
@@ -229,7 +229,7 @@ func (p *process) sendHeap(c *conn) {
 	}
 	it := &item{bundle: b, by: incarnation{p, p.number}}
 	p.w.account.sent(it)
-	p.write(c, into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
+	p.write(c, into(p.w.broker.named[leader.Log], it), func(o Outcome) {
 		for _, r := range all {
 			if p.pending[r] != nil {
 				p.settle(r, o)

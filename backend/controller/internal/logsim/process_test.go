@@ -32,7 +32,7 @@ type process struct {
 	ppm     int64
 	pub     *conn
 	writer  *writer.Writer
-	pending map[*writer.Record]func(leader.Outcome)
+	pending map[*writer.Record]func(Outcome)
 	heap    []*writer.Record // of a publisher that gathers without bound
 	out     link             // what it has decided to publish and not written yet
 	tenure  *tenure
@@ -110,7 +110,7 @@ func (p *process) connect() {
 	if !b.down && !p.cut && p.pub == nil {
 		p.pub = b.connect(p, false, p.unplugged)
 		p.writer = writer.New(fmt.Sprintf("%s%d.%d", p.name, p.number, p.w.count))
-		p.pending = map[*writer.Record]func(leader.Outcome){}
+		p.pending = map[*writer.Record]func(Outcome){}
 		p.learnClock(p.w.short(0, 2*time.Second))
 	}
 	if !b.down && !p.cut && p.tenure == nil {
@@ -127,10 +127,10 @@ func (p *process) unplugged() {
 	c := p.pub
 	taken, waiting := p.writer.End()
 	for _, r := range taken {
-		p.settle(r, leader.Unknown)
+		p.settle(r, Unknown)
 	}
 	for _, r := range waiting {
-		p.settle(r, leader.Refused)
+		p.settle(r, Refused)
 	}
 	if p.pub == c {
 		p.pub, p.lostSince = nil, p.w.now
@@ -199,7 +199,7 @@ func (p *process) ticks() bool { return p.tenure != nil && !p.tenure.over && p.a
 func (p *process) tick() { p.tenure.feed(leader.Tick{}) }
 
 // write publishes, a moment later: the process may be stopped before.
-func (p *process) write(c *conn, store func(answer func(leader.Outcome)), done func(leader.Outcome)) {
+func (p *process) write(c *conn, store func(answer func(Outcome)), done func(Outcome)) {
 	number := p.number
 	p.out.send(p.w.between(0, 200*time.Microsecond), func() {
 		if p.number == number {
@@ -208,14 +208,14 @@ func (p *process) write(c *conn, store func(answer func(leader.Outcome)), done f
 	})
 }
 
-func into(q *queue, it *item) func(func(leader.Outcome)) {
-	return func(answer func(leader.Outcome)) {
+func into(q *queue, it *item) func(func(Outcome)) {
+	return func(answer func(Outcome)) {
 		q.store(it, func() {
 			q.b.w.account.stored(it)
 			if q.b.w.Trace != nil {
 				q.b.w.trace("broker", "store", "%s: %s", name(q.name), it)
 			}
-			answer(leader.Stored)
+			answer(Stored)
 		})
 	}
 }
@@ -336,17 +336,17 @@ func (t *tenure) do(e leader.Effect) {
 		if !t.asked[e.To] && e.To != leader.Log {
 			t.asked[e.To] = true
 			mark := &item{bundle: &bundle.Bundle{Writer: "ask", InSlot: true, Records: []bundle.Record{{Kind: bundle.Mark}}}, byLeader: true}
-			t.write(t.conn, into(t.w.broker.named[e.To], mark), func(leader.Outcome) {})
+			t.write(t.conn, into(t.w.broker.named[e.To], mark), func(Outcome) {})
 		}
 		t.flying[e.To]++
-		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o leader.Outcome) {
+		t.write(t.conn, into(t.w.broker.named[e.To], it), func(o Outcome) {
 			t.flying[e.To]--
-			t.feed(leader.Written{ID: e.ID, Outcome: o})
+			t.feed(leader.Written{ID: e.ID, Stored: o == Stored})
 		})
 	case leader.Deliver:
 		if raw, is := e.Item.Raw.(*item); is {
-			keep := func(answer func(leader.Outcome)) { raw.kept = true; answer(leader.Stored) }
-			t.write(t.conn, keep, func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
+			keep := func(answer func(Outcome)) { raw.kept = true; answer(Stored) }
+			t.write(t.conn, keep, func(o Outcome) { t.feed(leader.Sent{Item: e.Item, Stored: o == Stored}) })
 			return
 		}
 		r := t.w.account.byID[e.Item.ID]
@@ -354,10 +354,10 @@ func (t *tenure) do(e leader.Effect) {
 		it.own = e.Item.Own != 0 && e.Item.Own <= t.mono() && r.at == incarnation{t.process, t.number}
 		it.asleep = !t.conn.open && t.conn.closed < t.woke
 		t.trace("deliver", "%s due %s", e.Item.ID, clockOf(e.Item.Due))
-		t.write(t.conn, t.w.broker.deliver(it), func(o leader.Outcome) { t.feed(leader.Sent{Item: e.Item, Outcome: o}) })
+		t.write(t.conn, t.w.broker.deliver(it), func(o Outcome) { t.feed(leader.Sent{Item: e.Item, Stored: o == Stored}) })
 	case leader.Snapshot:
 		t.w.account.known(t, e.Counts)
-		t.write(t.conn, t.w.broker.keep(e.Counts), func(leader.Outcome) { t.feed(leader.Kept{}) })
+		t.write(t.conn, t.w.broker.keep(e.Counts), func(Outcome) { t.feed(leader.Kept{}) })
 	case leader.Recall:
 		if (t.w.Seed+uint64(t.tenures))%16 == 0 {
 			return // the queue of snapshots does not answer

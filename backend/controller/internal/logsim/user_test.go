@@ -64,18 +64,18 @@ func (r *record) id() string          { return fmt.Sprintf("m%d", r.n) }
 func (r *record) destination() string { return string(rune('A' + r.to)) }
 
 // submit has a record written to the log. then is told what became of it, once.
-func (p *process) submit(r *writer.Record, then func(leader.Outcome)) {
+func (p *process) submit(r *writer.Record, then func(Outcome)) {
 	p.pending[r] = then
 	if p.w.mutant.unbounded {
 		p.sendAll(p.pub, r)
 		return
 	}
 	p.writer.Submit(p.mono(), r)
-	p.pump(p.pub, nil, leader.Stored)
+	p.pump(p.pub, nil, Stored)
 }
 
 // pump sends the next bundle if one is wanted, and tells what became of records.
-func (p *process) pump(c *conn, settled []*writer.Record, o leader.Outcome) {
+func (p *process) pump(c *conn, settled []*writer.Record, o Outcome) {
 	if p.pub != c {
 		return
 	}
@@ -87,7 +87,7 @@ func (p *process) pump(c *conn, settled []*writer.Record, o leader.Outcome) {
 		p.out.send(p.w.between(0, 200*time.Microsecond), func() { p.send(c, id) })
 	}
 	if next > 0 {
-		p.soon(max(next-p.mono(), 0), func() { p.pump(c, nil, leader.Stored) })
+		p.soon(max(next-p.mono(), 0), func() { p.pump(c, nil, Stored) })
 	}
 }
 
@@ -105,16 +105,16 @@ func (p *process) send(c *conn, id uint64) {
 	if b != nil {
 		it := &item{bundle: b, by: incarnation{p, p.number}}
 		p.w.account.sent(it)
-		c.publish(into(p.w.broker.named[leader.Log], it), func(o leader.Outcome) {
+		c.publish(into(p.w.broker.named[leader.Log], it), func(o Outcome) {
 			if p.pub == c {
 				p.pump(c, p.writer.Confirmed(id), o)
 			}
 		})
 	}
-	p.pump(c, nil, leader.Stored)
+	p.pump(c, nil, Stored)
 }
 
-func (p *process) settle(r *writer.Record, o leader.Outcome) {
+func (p *process) settle(r *writer.Record, o Outcome) {
 	then := p.pending[r]
 	delete(p.pending, r)
 	then(o)
@@ -155,17 +155,17 @@ func (p *process) schedule(r *record, rec bundle.Record) {
 		c := p.pub
 		p.soon(p.w.short(0, time.Second), func() {
 			if p.pub == c && p.writer.Withdraw(written) {
-				p.pump(c, []*writer.Record{written}, leader.Refused)
+				p.pump(c, []*writer.Record{written}, Refused)
 			}
 		})
 	}
-	p.submit(written, func(o leader.Outcome) {
+	p.submit(written, func(o Outcome) {
 		p.trace("settled", "%s: %d", rec.ID, o)
-		if o == leader.Refused {
+		if o == Refused {
 			r.written--
 			r.order = 0 // if it is written again, it is later than others
 		}
-		if o == leader.Stored && !r.confirmed {
+		if o == Stored && !r.confirmed {
 			r.confirmed, r.confirmedAt = true, p.w.now
 			if rec.Ticket {
 				r.tickets = append(r.tickets, &pass{due: rec.Due, at: r.last})
@@ -257,11 +257,11 @@ func (p *process) change(rec bundle.Record, then func(fate)) {
 		return
 	}
 	p.trace("change", "%s at %s", rec.ID, clockOf(rec.Due))
-	p.submit(&writer.Record{Record: rec}, func(o leader.Outcome) {
+	p.submit(&writer.Record{Record: rec}, func(o Outcome) {
 		switch {
-		case o == leader.Refused:
+		case o == Refused:
 			then(notSent)
-		case o == leader.Stored && (leader.InTime(p.told(p.w.mutant.accepts), rec.Due) || p.w.mutant.confirmed):
+		case o == Stored && (leader.InTime(p.told(p.w.mutant.accepts), rec.Due) || p.w.mutant.confirmed):
 			then(done)
 		default:
 			then(unknown)

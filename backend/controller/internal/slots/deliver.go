@@ -132,10 +132,11 @@ func (t *tenure) landed(p posted, err error) {
 	}
 	t.answered(to, err)
 	t.session.Tell(p.of, false, err)
+	t.warn(p.item, err)
 	if err == nil {
 		message.Recycle(p.msg.Message) // otherwise it may still be being written
 	}
-	t.step(leader.Sent{Item: p.item, Outcome: t.outcome(p.item, err)})
+	t.step(leader.Sent{Item: p.item, Stored: err == nil})
 }
 
 const (
@@ -160,18 +161,14 @@ func (t *tenure) answered(to string, err error) {
 	t.takes[to] = true
 }
 
-// outcome is what an error means to the leader.
-func (t *tenure) outcome(it *leader.Item, err error) leader.Outcome {
+// warn says why a message was not delivered.
+func (t *tenure) warn(it *leader.Item, err error) {
 	switch {
-	case err == nil:
-		return leader.Stored
 	case settle.Refused(err):
 		t.session.Warn("no queue accepts a message; the controller tries again in some seconds", "message", it.ID, "error", err)
-		return leader.Refused
-	case t.ctx.Err() == nil:
+	case err != nil && t.ctx.Err() == nil:
 		t.session.Warn("the controller cannot publish a message; it tries again", "message", it.ID, "error", err)
 	}
-	return leader.Unknown
 }
 
 // beside publishes a message in steps, in the background.
@@ -183,6 +180,7 @@ func (t *tenure) beside(it *leader.Item, publish func(ctx context.Context) error
 		if err == nil {
 			err = publish(ctx)
 		}
-		t.happened(leader.Sent{Item: it, Outcome: t.outcome(it, err)})
+		t.warn(it, err)
+		t.happened(leader.Sent{Item: it, Stored: err == nil})
 	})
 }

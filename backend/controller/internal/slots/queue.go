@@ -95,7 +95,7 @@ func newConfirms(channel *amqp091.Channel) (*confirms, error) {
 
 // publish publishes a message, whose MessageId no other has. done is called in another goroutine, and
 // not at all after an error.
-func (c *confirms) publish(exchange, key string, msg amqp091.Publishing, done func(leader.Outcome)) error {
+func (c *confirms) publish(exchange, key string, msg amqp091.Publishing, done func(stored bool)) error {
 	const mandatory, immediate = true, false
 	confirm, err := c.channel.PublishWithDeferredConfirm(exchange, key, mandatory, immediate, msg)
 	if err != nil {
@@ -103,15 +103,7 @@ func (c *confirms) publish(exchange, key string, msg amqp091.Publishing, done fu
 	}
 	go func() {
 		acked := confirm.Wait()
-		returned := c.wasReturned(msg.MessageId)
-		switch {
-		case !acked && c.channel.IsClosed(): // amqp091-go says so of all that is not confirmed
-			done(leader.Unknown)
-		case !acked || returned:
-			done(leader.Refused)
-		default:
-			done(leader.Stored)
-		}
+		done(!c.wasReturned(msg.MessageId) && acked)
 	}()
 	return nil
 }

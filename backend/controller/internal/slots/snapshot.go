@@ -16,9 +16,9 @@ import (
 
 // snapshot writes what is known of what waits. The caller holds mu.
 func (t *tenure) snapshot(e leader.Snapshot) {
-	kept := func(leader.Outcome) { t.happened(leader.Kept{}) }
+	kept := func(bool) { t.happened(leader.Kept{}) }
 	if !t.counts { // it might keep the log's channel waiting: see place
-		go kept(leader.Refused)
+		go kept(false)
 		return
 	}
 	t.after(func() error {

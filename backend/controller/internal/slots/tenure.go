@@ -245,7 +245,7 @@ func (t *tenure) write(e leader.Write) error {
 			user = t.session.In.User()
 		}
 	}
-	return t.log.publish(exchange, key, publishing(e.Bundle, user), func(o leader.Outcome) { t.happened(leader.Written{ID: e.ID, Outcome: o}) })
+	return t.log.publish(exchange, key, publishing(e.Bundle, user), func(stored bool) { t.happened(leader.Written{ID: e.ID, Stored: stored}) })
 }
 
 // weigh tells the observer how much is held. The caller holds mu.
