@@ -297,6 +297,19 @@ func TestLeader_Silent(t *testing.T) {
 	require.Equal(t, "write 4s:a, ack log:a", b.said())
 }
 
+// TestLeader_SetBack: what is in a slot for a turn that its ring does not reach was written before the
+// broker's clock was set back. A new leader moves it, so that nothing of an earlier turn joins it.
+func TestLeader_SetBack(t *testing.T) {
+	b := newBench(t, Config{})
+	const due = 30 * time.Minute
+	turn := Default().at(1, start.Add(due))
+	q := b.queues[Default().Slot(turn)]
+	q.ready = append(q.ready, &bundle.Bundle{Writer: "before", Number: 1, InSlot: true, Turn: turn, Records: []bundle.Record{message("a", due)}})
+	b.begin(Config{Tenure: "after"})
+	b.run(5 * time.Second)
+	require.Equal(t, "write log:a, ack 32s:a, write 20m:a, ack log:a", b.said(), "it waits until that slot was looked at")
+}
+
 // TestLeader_Newer: a bundle of a later version is left to who can read it.
 func TestLeader_Newer(t *testing.T) {
 	b := newBench(t, Config{})
