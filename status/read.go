@@ -29,6 +29,9 @@ type Config struct {
 	// Parked are the queues of parked messages. Default: those whose names end in .parked and those
 	// of delayer serve, from the management API.
 	Parked []string
+	// Entries are queues of messages that delayer serve has parked. They are counted where there is no
+	// management API and no Parked; one that does not exist is passed over.
+	Entries []string
 }
 
 // A Reader reads the status as often as Read is called, over one connection that it reopens when it
@@ -41,8 +44,9 @@ type Reader struct {
 	api      *management.Client // nil without an address
 	vhost    string
 
-	lacks  error     // of [engine.Settings.Features]
-	looked time.Time // when that was asked for
+	lacks  error                // of [engine.Settings.Features]
+	looked time.Time            // when that was asked for
+	absent map[string]time.Time // when queues of Config.Entries were looked for and not there
 }
 
 type part struct {
@@ -55,8 +59,8 @@ type part struct {
 	absent time.Time // when it was looked for and not there, if it is not configured
 }
 
-// absentFor is for how long a backend that is not configured, and was not there, is not looked for
-// again: the broker logs each such question as the error of a channel.
+// absentFor is for how long a backend that is not configured, or a queue of Config.Entries, is not
+// looked for again after it was not there: the broker logs each such question as the error of a channel.
 const absentFor = time.Hour
 
 // Open connects. ctx bounds the opening only. Errors are [delayer.ErrConfig],
@@ -71,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{cfg: cfg, settings: settings}
+	r := &Reader{cfg: cfg, settings: settings, absent: map[string]time.Time{}}
 	if r.parts, err = parts(queues, settings.Prefix); err != nil {
 		return nil, err
 	}
@@ -139,6 +143,9 @@ func (r *Reader) Read(ctx context.Context) (Status, error) {
 		return s, err
 	}
 	if err := r.readParked(ctx, &s); err != nil {
+		return s, err
+	}
+	if err := r.readEntries(ctx, &s); err != nil {
 		return s, err
 	}
 	r.readFeatures(ctx, &s)
@@ -311,4 +318,27 @@ func (r *Reader) readParked(ctx context.Context, s *Status) error {
 
 func (s *Status) unknown(what string, why error) {
 	s.Unknown = append(s.Unknown, Unknown{what, strings.TrimPrefix(why.Error(), "delayer: ")})
+}
+
+// readEntries counts what delayer serve has parked, where the management API does not list it.
+func (r *Reader) readEntries(ctx context.Context, s *Status) error {
+	if r.api != nil || len(r.cfg.Parked) > 0 {
+		return nil
+	}
+	for _, name := range r.cfg.Entries {
+		if time.Since(r.absent[name]) < absentFor {
+			continue
+		}
+		q := topology.Queue{Name: name, Args: amqp091.Table{}}
+		states, err := objects.Of(r.conn.Control(), "").Look(ctx, topology.Plan{Queues: []topology.Queue{q}})
+		if err != nil {
+			return err
+		}
+		if state, there := states[name]; there {
+			s.Entries = append(s.Entries, queue(q, state))
+		} else {
+			r.absent[name] = time.Now()
+		}
+	}
+	return nil
 }

@@ -31,6 +31,8 @@ type Status struct {
 	Unroutable *Queue `json:"unroutable"`
 	// Parked are the queues of messages that package retry has parked; nil if not known.
 	Parked []Queue `json:"parked"`
+	// Entries are those of Config.Entries that exist, where Parked is not known.
+	Entries []Queue `json:"entries,omitempty"`
 	// Others are queues under the prefix that hold messages and belong to another configuration; nil
 	// if not known.
 	Others []Queue `json:"others"`

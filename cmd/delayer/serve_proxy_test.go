@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,7 +166,10 @@ func TestServe_Proxy(t *testing.T) {
 		assert.Equal(t, exitOK, status)
 		assert.Contains(t, out, "5s")
 	}, time.Minute, 20*time.Millisecond)
-	status, out, errs := command(r.Context(), r.T, "messages", "retry", parked, "--config", r.config, "--delay", "50ms")
+	status, out, errs := command(r.Context(), r.T, "status", "--config", r.config)
+	require.Equal(t, exitOK, status, errs)
+	require.Regexp(t, regexp.QuoteMeta(parked)+" +1\n", out, "without the management API too")
+	status, out, errs = command(r.Context(), r.T, "messages", "retry", parked, "--config", r.config, "--delay", "50ms")
 	require.Equal(t, exitOK, status, out+errs)
 	require.Equal(t, "odd", rabbittest.Next(t, in).MessageId)
 

@@ -37,7 +37,7 @@ func Of(s status.Status) (list []Remark) {
 	if s.Unroutable != nil && s.Unroutable.Messages > 0 {
 		stays("unroutable messages: see which and why with delayer messages list, send them with delayer messages retry")
 	}
-	for _, q := range s.Parked {
+	for _, q := range slices.Concat(s.Parked, s.Entries) {
 		if q.Messages > 0 {
 			stays("parked messages: see which and why with delayer messages list %s", cli.Shown(q.Name))
 		}

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/remarks"
 	"github.com/delayer-go/delayer/internal/app/service"
 	"github.com/delayer-go/delayer/internal/lib/objects"
+	"github.com/delayer-go/delayer/internal/lib/strict"
 	"github.com/delayer-go/delayer/status"
 )
 
@@ -74,7 +76,11 @@ func (c *Command) run(ctx context.Context, s cli.Streams) error {
 	}
 	opening, cancel := c.Within(ctx)
 	defer cancel()
-	r, err := status.Open(opening, status.Config{Backend: cfg, Parked: c.Parked})
+	_, text, err := c.Read()
+	if err != nil {
+		return err
+	}
+	r, err := status.Open(opening, status.Config{Backend: cfg, Parked: c.Parked, Entries: entries(text, cfg.Prefix)})
 	if err != nil {
 		return err
 	}
@@ -89,6 +95,27 @@ func (c *Command) run(ctx context.Context, s cli.Streams) error {
 		case <-time.After(c.Every):
 		}
 	}
+}
+
+// entries are the queues in which delayer serve parks messages with a configuration. What is wrong
+// with its section, delayer serve says.
+func entries(text []byte, prefix string) (parked []string) {
+	var serve struct {
+		Exchanges []struct {
+			Name string `yaml:"name"`
+		} `yaml:"exchanges"`
+		AMQP struct {
+			Listen string `yaml:"listen"`
+		} `yaml:"amqp"`
+	}
+	strict.Peek(text, "serve", &serve)
+	for _, x := range serve.Exchanges {
+		parked = append(parked, entry.NamesOf(prefix, x.Name).Parked)
+	}
+	if serve.AMQP.Listen != "" {
+		parked = append(parked, entry.NamesOf(prefix, entry.Proxied(prefix).Name).Parked)
+	}
+	return parked
 }
 
 // look reads the status, shows it and checks the conditions.

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func aside(b *strings.Builder, s status.Status) {
 	if s.Misrouted != nil {
 		add(*s.Misrouted, "")
 	}
-	for _, q := range s.Parked {
+	for _, q := range slices.Concat(s.Parked, s.Entries) {
 		if q.Messages > 0 {
 			add(q, "")
 		}

@@ -44,6 +44,15 @@ func Section(text []byte, key string, into any) (err error) {
 	return err
 }
 
+// Peek decodes what it can of one key of a document, and passes over the rest: for what is read and
+// checked elsewhere.
+func Peek(text []byte, key string, into any) {
+	var document map[string]yaml.Node
+	_ = yaml.Unmarshal(text, &document)
+	section := document[key]
+	_ = section.Decode(into)
+}
+
 // knownKeys refuses unknown keys of a mapping before it is decoded. It returns the paths of its
 // keys.
 func knownKeys(node *yaml.Node, t reflect.Type, path string, others []string) (named []string, err error) {
