@@ -91,7 +91,7 @@ func (g *guarded) file(user string) string {
 func told(text string) string {
 	for _, one := range []struct{ words, means string }{
 		{"a policy sets message-ttl", "found"}, {"not known: policies", "unknown"}, {"unknown  policies", "unknown"}, {"not given: policies", "unknown"}, {"the management API failed", "unknown"},
-		{"it is not known whether policies", "unknown"}, {"policies are not checked", "unknown"}, {"policies: none does harm", "good"}, {"no policy harms it", "good"}, {"", "nothing"},
+		{"it is not known whether policies", "unknown"}, {"policies are not checked", "unknown"}, {"policies: none does harm", "good"}, {"no policy harms it", "good"}, {"no policy does harm", "good"}, {"", "nothing"},
 	} {
 		if strings.Contains(strings.Join(strings.Fields(text), " "), strings.Join(strings.Fields(one.words), " ")) {
 			return one.means

@@ -74,6 +74,9 @@ func (f *Figures) Close() {
 	}
 }
 
+// Harmless reports whether it is known that no policy does harm.
+func (l look) Harmless() bool { return l.Policies != nil && len(l.Policies) == 0 }
+
 // Managed reports whether queues of parked messages are known, of which there may be none.
 func (l look) Managed() bool { return l.Parked != nil }
 

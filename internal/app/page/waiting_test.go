@@ -93,7 +93,8 @@ func TestOverview_Fine(t *testing.T) {
 	assert.Contains(t, w.body("/"), "Nothing: no queue is missing, a controller is at work and no message is unroutable.")
 	s.Parked, s.Policies, s.Backends[0].Controllers = []status.Queue{}, []string{}, nil
 	w.Figures.set(look{figures{Status: s}, reply{Known: true}})
-	assert.Contains(t, w.body("/"), "Nothing: no queue is missing and no message is left undelivered.")
+	assert.Contains(t, w.body("/"), "Nothing: no queue is missing, no policy does harm and no message is left undelivered.")
+	assert.NotContains(t, w.body("/"), `class="notes"`, "good news needs no attention")
 	s.Parked = []status.Queue{{Name: "mail.parked", Messages: 1}}
 	assert.Equal(t, []remarks.Remark{{Text: "parked messages: see which and why with delayer messages list mail.parked", Wrong: true, Undelivered: true}},
 		w.overviewOf(look{figures{Status: s}, reply{Known: true}}).Wrong)
