@@ -91,3 +91,20 @@ func TestTopologyPrint_ImportedAndUsed(t *testing.T) {
 	require.Equal(t, exitOK, status, stderr)
 	arrives("ours", start, time.Second)
 }
+
+// TestTopologyRemove_OtherBackends: what other backends have under the prefix stays, and is named.
+func TestTopologyRemove_OtherBackends(t *testing.T) {
+	t.Parallel()
+	config := configFile(t, "url: "+vhost(t, rabbittest.Broker(t))+"\nbinaryladder: {steps: [1s, 2s]}\n")
+	run := func(args ...string) string {
+		status, stdout, stderr := command(t.Context(), t, append([]string{"topology"}, append(args, "--config", config)...)...)
+		require.Equal(t, exitOK, status, stderr)
+		return stdout
+	}
+	run("apply")
+	run("apply", "--backend", "fixedtiers")
+	require.Equal(t, "prefix delayer: the exchanges and queues of backend binaryladder are deleted\n"+
+		"those of backend fixedtiers are still there: delayer topology remove --prefix delayer --backend fixedtiers\n", run("remove"))
+	require.Equal(t, "prefix delayer: the exchanges and queues of backend fixedtiers are deleted\n",
+		run("remove", "--prefix", "delayer", "--backend", "fixedtiers"))
+}
