@@ -1,5 +1,3 @@
-//go:build unix
-
 package rabbit_test
 
 import (
@@ -7,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/shirou/gopsutil/v4/process"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -49,49 +48,31 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 
 			assert.Eventually(t, func() bool {
 				left, err := os.ReadDir(temp)
-				return err == nil && len(left) == 0 && noneAlive(began) && len(containersOf(t, kind, child.Process.Pid)) == 0
+				return err == nil && len(left) == 0 && !slices.ContainsFunc(began, isAlive) &&
+					len(containersOf(t, kind, child.Process.Pid)) == 0
 			}, time.Minute, 50*time.Millisecond, "processes %v, containers %v", began, containers)
 			t.Logf("all gone after %v", time.Since(killed))
 		})
 	}
 }
 
-// processesBelow lists the pids of all descendants.
-func processesBelow(t *testing.T, root int) []int {
+// processesBelow lists all descendants.
+func processesBelow(t *testing.T, root int) []*process.Process {
 	t.Helper()
-	out, err := exec.Command("ps", "-axo", "pid=,ppid=").Output()
+	p, err := process.NewProcess(int32(root))
 	require.NoError(t, err)
-	parents := map[int]int{}
-	for line := range strings.Lines(string(out)) {
-		var pid, parent int
-		_, err := fmt.Sscan(line, &pid, &parent)
-		require.NoError(t, err)
-		parents[pid] = parent
+	all := []*process.Process{p}
+	for i := 0; i < len(all); i++ {
+		children, _ := all[i].Children() // an error where there are none
+		all = append(all, children...)
 	}
-	var below []int
-	for pid := range parents {
-		for p := parents[pid]; p > 1; p = parents[p] {
-			if p == root {
-				below = append(below, pid)
-				break
-			}
-		}
-	}
-	return below
+	return all[1:]
 }
 
-// noneAlive takes a zombie, which only awaits its parent's attention, for dead.
-func noneAlive(pids []int) bool {
-	for _, pid := range pids {
-		if syscall.Kill(pid, 0) != nil {
-			continue
-		}
-		state, err := exec.Command("ps", "-o", "state=", "-p", fmt.Sprint(pid)).Output()
-		if err == nil && !strings.HasPrefix(string(state), "Z") {
-			return false
-		}
-	}
-	return true
+// isAlive takes a zombie, which only awaits its parent's attention, for dead.
+func isAlive(p *process.Process) bool {
+	state, err := p.Status()
+	return err == nil && !slices.Contains(state, process.Zombie)
 }
 
 // containersOf lists the containers that a process has started, running or not.
