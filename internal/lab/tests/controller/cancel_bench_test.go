@@ -21,6 +21,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/backend/controller"
+	"github.com/delayer-go/delayer/internal/lab/account"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -43,7 +44,9 @@ func BenchmarkCancel(b *testing.B) {
 	require.NoError(b, err)
 	ch, err := conn.Channel()
 	require.NoError(b, err)
-	a := &agenda{B: b, Delayer: d, queue: rabbittest.Prefix(b), items: make([]item, b.N)}
+	a := &agenda{
+		B: b, Delayer: d, Account: account.New[int](time.Now()), queue: rabbittest.Prefix(b), tickets: make([]delayer.Ticket, b.N),
+	}
 	_, err = ch.QueueDeclare(a.queue, true, false, false, false, amqp091.Table{"x-queue-type": "quorum"})
 	require.NoError(b, err)
 	got, err := ch.Consume(a.queue, "", true, false, false, false, nil)
@@ -56,17 +59,17 @@ func BenchmarkCancel(b *testing.B) {
 	b.ReportMetric(first.leads.rss(), "rest-MB")
 	b.ReportMetric(first.leads.heap(), "rest-heap-MB")
 	var second pair
-	a.receive(got, []func(){0: func() {
+	a.receive(got, func() {
 		first.leads.kill()
 		first.other.kill()
-		a.moments = append(a.moments, moment{"start", time.Now()})
+		a.moments = append(a.moments, moment{"start", a.Now()})
 		second = startPair(b, ch, opts)
-	}, 1: func() {
+	}, func() {
 		b.ReportMetric(second.leads.heap(), "heap-MB")
 		b.ReportMetric(second.leads.rss(), "rss-MB")
-		a.moments = append(a.moments, moment{"kill", time.Now()})
+		a.moments = append(a.moments, moment{"kill", a.Now()})
 		second.leads.kill()
-	}})
+	})
 	b.StopTimer()
 	a.report()
 	b.ReportMetric(highWater(second.other.Process.Pid), "controller-MB")
@@ -161,28 +164,21 @@ func memory(pid int, what string) float64 {
 type agenda struct {
 	*testing.B
 	delayer.Delayer
+	*account.Account[int]
 	queue   string
-	items   []item
+	tickets []delayer.Ticket // of those that are changed
 	moments []moment
 }
 
 // A moment is when something was done to the controllers.
 type moment struct {
 	what string
-	at   time.Time
+	at   time.Duration
 }
 
 // touches reports whether what was due then may be late because of it.
-func (m moment) touches(due time.Time) bool {
-	return due.After(m.at.Add(-time.Second)) && due.Before(m.at.Add(10*time.Second))
-}
-
-type item struct {
-	due    time.Time // not before
-	ticket delayer.Ticket
-	gone   bool // Cancel returned nil
-	came   int
-	late   time.Duration // when it first came
+func (m moment) touches(due time.Duration) bool {
+	return due > m.at-time.Second && due < m.at+10*time.Second
 }
 
 const (
@@ -201,16 +197,16 @@ func (a *agenda) schedule() {
 		longer, err = time.ParseDuration(text)
 		require.NoError(a, err, "DELAYER_TEST_WAIT")
 	}
-	n := time.Duration(len(a.items))
-	began := time.Now()
+	first := a.Now() + longer + lead + time.Duration(a.N)*leadEach
 	a.each("schedule", func(int) bool { return true }, func(i int) error {
-		due := began.Add(longer + lead + n*leadEach + time.Duration(i)*spreadEach)
+		now := a.Now()
+		delay := max(0, first+time.Duration(i)*spreadEach-now)
+		a.Ask(account.Course[int]{ID: i, Asked: now, Delay: delay})
 		msg := amqp091.Publishing{Body: binary.BigEndian.AppendUint64(nil, uint64(i))}
-		it := &a.items[i]
-		it.due = due
-		ticket, err := a.Schedule(a.Context(), delayer.Message{Key: a.queue, Delay: max(0, time.Until(due)), Publishing: msg})
+		ticket, err := a.Schedule(a.Context(), delayer.Message{Key: a.queue, Delay: delay, Publishing: msg})
+		a.Answer(i, a.Now(), err)
 		if changes(i) {
-			it.ticket = ticket
+			a.tickets[i] = ticket
 		}
 		return err
 	})
@@ -220,17 +216,21 @@ func (a *agenda) schedule() {
 func (a *agenda) change() {
 	b := rabbittest.Broker(a)
 	before, _ := b.CPU()
+	due := map[int]time.Duration{}
+	for _, m := range a.Messages() {
+		if changes(m.ID) {
+			due[m.ID] = m.Due()
+		}
+	}
 	changed := a.each("change", changes, func(i int) (err error) {
-		it := &a.items[i]
 		if i%cancelEach == 0 {
-			err = a.Cancel(a.Context(), it.ticket)
-			it.gone = err == nil
+			err = a.Delayer.Cancel(a.Context(), a.tickets[i])
+			a.Account.Cancel(i, err)
 			return err
 		}
-		due := it.due.Add(laterBy)
-		if _, err = a.Postpone(a.Context(), it.ticket, time.Until(due)); err == nil {
-			it.due = due
-		}
+		later := due[i] + laterBy
+		_, err = a.Delayer.Postpone(a.Context(), a.tickets[i], later-a.Now())
+		a.Account.Postpone(i, later, err)
 		return err
 	})
 	after, _ := b.CPU()
@@ -245,7 +245,7 @@ func (a *agenda) each(what string, of func(int) bool, do func(int) error) (done 
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(a.items); i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < a.N; i = int(next.Add(1)) - 1 {
 				if !of(i) {
 					continue
 				}
@@ -262,102 +262,70 @@ func (a *agenda) each(what string, of func(int) bool, do func(int) error) (done 
 }
 
 // receive takes all that comes, until what is missing has had its time, and a while for what must
-// not come. It calls the first when a fiftieth has come, and the second halfway.
-func (a *agenda) receive(got <-chan amqp091.Delivery, then []func()) {
+// not come. It calls soon when a fiftieth has come, and half halfway.
+func (a *agenda) receive(got <-chan amqp091.Delivery, soon, half func()) {
 	const after = 5 * time.Second
-	missing := 0
-	var last time.Time
-	for i := range a.items {
-		if it := &a.items[i]; !it.gone {
-			missing++
+	all := a.Counts().Undone
+	go func() {
+		for m := range got {
+			a.Arrive(int(binary.BigEndian.Uint64(m.Body)), a.Now()) //nolint:gosec // schedule has written it
 		}
-		if due := a.items[i].due; due.After(last) {
-			last = due
+	}()
+	for _, then := range []struct {
+		missing int
+		do      func()
+	}{{all - all/50, soon}, {all / 2, half}} {
+		for a.Counts().Undone > then.missing {
+			time.Sleep(time.Millisecond)
 		}
+		then.do()
 	}
-	soon, half := sync.OnceFunc(then[0]), sync.OnceFunc(then[1])
-	defer half()
-	defer soon()
-	var late []time.Duration
-	for timer, all := time.NewTimer(0), missing; ; {
-		quiet := after
-		if missing > 0 {
-			quiet = patience
-		}
-		timer.Reset(quiet + time.Until(last))
-		select {
-		case m := <-got:
-			it := &a.items[binary.BigEndian.Uint64(m.Body)]
-			if it.came++; it.came == 1 && !it.gone {
-				it.late = time.Since(it.due)
-				late = append(late, it.late)
-				missing--
-			}
-			if missing <= all-all/50 {
-				soon()
-			}
-			if missing <= all/2 {
-				half()
-			}
-		case <-timer.C:
-			if len(late) > 0 {
-				a.lateness(late)
-			}
-			return
-		}
+	var last time.Duration
+	for _, m := range a.Messages() {
+		last = max(last, m.Due())
 	}
-}
-
-func (a *agenda) lateness(late []time.Duration) {
-	slices.Sort(late)
-	if late[0] < 0 {
-		a.Errorf("a message is early by %v", -late[0])
-	}
-	for name, part := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1} {
-		at := late[int(part*float64(len(late)-1))]
-		a.ReportMetric(float64(at.Microseconds())/1000, name+"-ms-late")
-	}
-	a.ReportMetric(0, "ns/op")
+	time.Sleep(last + after - a.Now())
+	require.NoError(a, a.Await(a.Context(), patience))
 }
 
 // report counts what must not be, and what may be.
 func (a *agenda) report() {
-	var gone, cancelledCame, missing, twice int
-	for i := range a.items {
-		switch it := &a.items[i]; {
-		case it.gone && it.came > 0:
-			cancelledCame++
-		case it.gone:
-			gone++
-		case it.came == 0:
-			missing++
-		case it.came > 1:
-			twice++
+	var late []time.Duration
+	worst := make([]account.Course[int], len(a.moments)+1) // the last is of all others
+	messages := a.Messages()
+	for _, m := range messages {
+		if m.Outcome != account.Confirmed || m.Copies == 0 {
+			continue
 		}
-	}
-	worst := make([]item, len(a.moments)+1) // the last is of all others
-	for i := range a.items {
-		it := &a.items[i]
-		of := slices.IndexFunc(a.moments, func(m moment) bool { return m.touches(it.due) })
+		late = append(late, m.Lateness())
+		of := slices.IndexFunc(a.moments, func(at moment) bool { return at.touches(m.Due()) })
 		if of < 0 {
 			of = len(a.moments)
 		}
-		if it.late > worst[of].late {
-			worst[of] = *it
+		if worst[of].Copies == 0 || m.Lateness() > worst[of].Lateness() {
+			worst[of] = m
+		}
+	}
+	slices.Sort(late)
+	for name, part := range map[string]float64{"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1} {
+		if len(late) > 0 {
+			a.ReportMetric(float64(late[int(part*float64(len(late)-1))].Microseconds())/1000, name+"-ms-late")
 		}
 	}
 	for i, m := range a.moments {
-		a.ReportMetric(worst[i].late.Seconds(), "s-late-after-"+m.what)
+		a.ReportMetric(worst[i].Lateness().Seconds(), "s-late-after-"+m.what)
 	}
-	if other := worst[len(a.moments)]; other.came > 0 {
-		a.ReportMetric(other.late.Seconds(), "s-late-otherwise")
-		a.ReportMetric(other.due.Sub(a.items[0].due).Seconds(), "s-into-it") // when that one was due
+	if other := worst[len(a.moments)]; other.Copies > 0 {
+		a.ReportMetric(other.Lateness().Seconds(), "s-late-otherwise")
+		a.ReportMetric((other.Due() - messages[0].Due()).Seconds(), "s-into-it") // when that one was due
 	}
-	a.ReportMetric(float64(gone), "cancelled")
-	a.ReportMetric(float64(cancelledCame), "cancelled-delivered")
-	a.ReportMetric(float64(missing), "missing")
-	a.ReportMetric(float64(twice), "twice")
-	if cancelledCame+missing > 0 {
-		a.Errorf("%d were cancelled and delivered, %d are missing", cancelledCame, missing)
+	v := a.Verdict()
+	a.ReportMetric(float64(v.Cancelled-len(v.Revived)), "cancelled")
+	a.ReportMetric(float64(len(v.Revived)), "cancelled-delivered")
+	a.ReportMetric(float64(len(v.Missing)), "missing")
+	a.ReportMetric(float64(len(v.Twice)), "twice")
+	a.ReportMetric(0, "ns/op")
+	if len(v.Early)+len(v.Revived)+len(v.Missing) > 0 {
+		a.Errorf("%d are early, %d were cancelled and delivered, %d are missing", len(v.Early), len(v.Revived), len(v.Missing))
 	}
 }
