@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -80,11 +79,11 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
 	unset("DELAYER_") // settings of the user
-	page, err := free(ctx)
+	page, err := rabbit.FreeAddress()
 	if err != nil {
 		return err
 	}
-	proxy, err := free(ctx)
+	proxy, err := rabbit.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -110,15 +109,6 @@ func unset(prefix string) {
 			_ = os.Unsetenv(name)
 		}
 	}
-}
-
-// free is an address that nobody listens at.
-func free(ctx context.Context) (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // serve is delayer serve. Its configuration comes through a pipe, as a file would stay if this

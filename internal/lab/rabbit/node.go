@@ -258,6 +258,16 @@ var reserved struct {
 	sockets []net.PacketConn
 }
 
+// FreeAddress returns an address of the loopback interface at which nobody listens. Nobody else gets
+// it from this function, nor does a node, while this process lives.
+func FreeAddress() (string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(loopback, strconv.Itoa(ports[0])), nil
+}
+
 // freePorts returns n different ports of the loopback interface that nobody listens on, and that
 // nobody else gets from this function while this process lives.
 func freePorts(n int) (ports []int, err error) {

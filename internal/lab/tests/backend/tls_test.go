@@ -86,19 +86,11 @@ func (a *authority) issue(name string) (cert, key string) {
 	return a.write(name, "CERTIFICATE", der), a.write(name+"-key", "EC PRIVATE KEY", secret)
 }
 
-// free is an address at which nobody listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
-}
-
 func encrypted(t *testing.T, ca *authority) (b *rabbit.Broker, address string) {
 	t.Helper()
 	cert, key := ca.issue("server")
-	at := free(t)
+	at, err := rabbit.FreeAddress()
+	require.NoError(t, err)
 	b = rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Plugins: []string{byCertificate}, Config: fmt.Sprintf(
 		"auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\nssl_cert_login_from = common_name\nlisteners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
 			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.file, cert, key)})
@@ -194,7 +186,9 @@ func TestTLS(t *testing.T) {
 		require.NoError(t, named.Publish(within(t), "", in, 0, amqp091.Publishing{UserId: "client"}))
 	})
 	t.Run("through a proxy", func(t *testing.T) {
-		at, file := free(t), filepath.Join(t.TempDir(), "delayer.yaml")
+		at, err := rabbit.FreeAddress()
+		require.NoError(t, err)
+		file := filepath.Join(t.TempDir(), "delayer.yaml")
 		own, ownKey := ca.issue("proxy")
 		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `url: %s
 prefix: proxy

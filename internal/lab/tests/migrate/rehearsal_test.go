@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -144,18 +143,17 @@ func (r *rehearsal) port() {
 	const inDays = 100
 	r.fill(pending, 300, 5*time.Second, 35*time.Second)
 	r.fill(days, inDays, far*24/25, far)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := rabbit.FreeAddress()
 	require.NoError(r, err)
-	require.NoError(r, free.Close())
 	text, err := os.ReadFile(r.config)
 	require.NoError(r, err)
 	shared, _, _ := strings.Cut(string(text), "\nserve:\n")
 	proxied := filepath.Join(r.TempDir(), "proxied.yaml")
-	require.NoError(r, os.WriteFile(proxied, fmt.Appendf(nil, "%s\nserve: {amqp: {listen: %q, take_over: true}}\n", shared, free.Addr()), 0o600))
+	require.NoError(r, os.WriteFile(proxied, fmt.Appendf(nil, "%s\nserve: {amqp: {listen: %q, take_over: true}}\n", shared, address), 0o600))
 	s := r.startServe(proxied)
 	at, err := url.Parse(r.cfg.URL)
 	require.NoError(r, err)
-	at.Host = free.Addr().String()
+	at.Host = address
 	var conn *amqp091.Connection
 	require.Eventually(r, func() bool {
 		conn, err = amqp091.Dial(at.String())
