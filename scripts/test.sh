@@ -96,7 +96,6 @@ untested() {
 		if (/delayed_message/) say("the backend plugin, the way off it, and serve in its place")
 		if (/Docker/) say("the images, and a broker in a container")
 		if (match($0, /needs RabbitMQ [0-9.]+/)) say("what only RabbitMQ " substr($0, RSTART + 15, RLENGTH - 15) " and later can do")
-		if (/PROXY_FAULTS/) say("proxies and a broker that are killed while clients publish")
 		if (/libfaketime|LONG_DELAYS/) say("delays of hours to years on a real broker")
 		if (/PostgreSQL/) say("the outbox")
 		if (/cluster/) say("a cluster of three nodes")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +18,13 @@ import (
 	"github.com/delayer-go/delayer/backend"
 	"github.com/delayer-go/delayer/internal/lab/amqpclient"
 	"github.com/delayer-go/delayer/internal/lab/process"
+	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lib/pace"
 	"github.com/delayer-go/delayer/topology"
 )
 
-// Serve is delayer serve in front of a wheel of slots: two processes of the command, and clients
-// that know nothing of Delayer, and publish with a header.
+// Serve is delayer serve in front of a wheel of slots: two processes of the command, each with its
+// proxy, and clients that know nothing of Delayer, and publish with a header.
 func Serve(name string, command Command, delays ...time.Duration) Subject {
 	s := NewSubject(name, backend.Config{Backend: "controller", Options: delayer.Options{QueueType: Quorum}}, delays...)
 	s.Serve = true
@@ -36,10 +38,11 @@ func Serve(name string, command Command, delays ...time.Duration) Subject {
 	return s
 }
 
-// The exchanges that clients publish to. The first leads to the run's, the other to what a header
-// says.
-func toOne(prefix string) string { return prefix + "-orders" }
-func toAny(prefix string) string { return prefix + "-later" }
+// The exchanges that clients publish to. The first leads to the run's, the second to what a header
+// says. The third is one that clients of the proxies declare as the plugin's, and bind to the run's.
+func toOne(prefix string) string   { return prefix + "-orders" }
+func toAny(prefix string) string   { return prefix + "-later" }
+func delayed(prefix string) string { return prefix + "-delayed" }
 
 // A serving publishes through clients to what services serve. Of a Delayer it has what a Run needs.
 type serving struct {
@@ -51,38 +54,45 @@ type serving struct {
 	clients  chan *client // those that publish nothing now
 }
 
-// openServing returns when both processes serve both exchanges: before that an exchange may be there
-// and lead nowhere, and what a client publishes to it is confirmed and dropped.
-func openServing(ctx context.Context, url, prefix string, command Command) (delayer.Delayer, error) {
-	const processes, exchanges, clients = 2, 2, 4
-	d := &serving{prefix: prefix, clients: make(chan *client, clients)}
-	var err error
+// openServing returns when both processes serve all exchanges: before that an exchange may be there
+// and lead nowhere, and what a client publishes to it is confirmed and dropped. Of the clients one
+// half is connected to the broker, and the other to a proxy each.
+func openServing(ctx context.Context, at, prefix string, command Command) (delayer.Delayer, error) {
+	const processes, exchanges = 2, 3
+	d := &serving{prefix: prefix, clients: make(chan *client, 2*processes)}
+	proxied, err := url.Parse(at)
+	if err != nil {
+		return nil, errors.New("faults: serve: the URL is malformed")
+	}
 	if d.folder, err = os.MkdirTemp("", "delayer-faults-serve-"); err != nil {
 		return nil, err
 	}
-	config := filepath.Join(d.folder, "delayer.yaml")
-	text := fmt.Sprintf("url: %q\nprefix: %s\nbackend: controller\nserve:\n  exchanges:\n", url, prefix) +
-		fmt.Sprintf("    - {name: %s, to: %s}\n", toOne(prefix), exchangeOf(prefix)) +
-		fmt.Sprintf("    - {name: %s, allow: [%s]}\n", toAny(prefix), exchangeOf(prefix))
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
 	log := served{all: make(chan struct{})}
 	log.left.Store(processes * exchanges)
-	for range processes {
+	for i := range processes {
+		if proxied.Host, err = rabbit.FreeAddress(); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+		config := filepath.Join(d.folder, fmt.Sprintf("delayer-%d.yaml", i))
+		text := fmt.Sprintf("url: %q\nprefix: %s\nbackend: controller\nserve:\n", at, prefix) +
+			fmt.Sprintf("  amqp: {listen: %q}\n  exchanges:\n", proxied.Host) +
+			fmt.Sprintf("    - {name: %s, to: %s}\n", toOne(prefix), exchangeOf(prefix)) +
+			fmt.Sprintf("    - {name: %s, allow: [%s]}\n", toAny(prefix), exchangeOf(prefix))
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 		d.services = append(d.services, process.Keep(func(ctx context.Context) *exec.Cmd {
 			cmd := command(ctx, "serve", "--config", config)
 			cmd.Stderr = &log
 			return cmd
 		}))
+		d.clients <- &client{url: at}
+		d.clients <- &client{url: proxied.String(), proxied: prefix}
 	}
 	select {
 	case <-log.all:
 	case <-ctx.Done():
 		return nil, errors.Join(fmt.Errorf("delayer serve does not serve: %w", ctx.Err()), d.Close())
-	}
-	for range clients {
-		d.clients <- &client{url: url}
 	}
 	return d, nil
 }
@@ -108,7 +118,10 @@ func (d *serving) Publish(ctx context.Context, exchange, _ string, delay time.Du
 	defer func() { d.clients <- c }()
 	to := toOne(d.prefix)
 	msg.Headers, msg.DeliveryMode = amqp091.Table{}, amqp091.Persistent
-	if exchange != "" {
+	switch {
+	case c.proxied != "":
+		to = delayed(d.prefix)
+	case exchange != "":
 		to, msg.Headers["x-delayer-exchange"] = toAny(d.prefix), exchange
 	}
 	if delay > 0 {
@@ -135,8 +148,8 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 	if err != nil {
 		return err
 	}
-	var p topology.Plan
-	for _, x := range []string{toOne(prefix), toAny(prefix)} {
+	p := topology.Plan{Exchanges: []topology.Exchange{{Name: delayed(prefix)}, {Name: prefix + ".proxy." + delayed(prefix)}}}
+	for _, x := range []string{toOne(prefix), toAny(prefix), prefix + ".proxy"} {
 		for _, what := range []string{"queue", "back", "parked"} {
 			p.Queues = append(p.Queues, topology.Queue{Name: prefix + ".serve." + what + "." + x})
 		}
@@ -151,23 +164,37 @@ func removeServing(ctx context.Context, urls []string, prefix string) error {
 // A client publishes with a confirm, one message at a time. It connects again before the next
 // message.
 type client struct {
-	url  string
-	conn *amqp091.Connection // nil until it is needed, and after an error
-	ch   *amqp091.Channel
+	url     string
+	proxied string              // the prefix of the run, if the URL is that of a proxy
+	conn    *amqp091.Connection // nil until it is needed, and after an error
+	ch      *amqp091.Channel
+}
+
+// connect opens a confirming channel. Through a proxy it also declares the exchange, as those do
+// that know only the plugin.
+func (c *client) connect(ctx context.Context) (err error) {
+	if c.conn, err = amqpclient.Dial(ctx, c.url, "faults"); err != nil {
+		return err
+	}
+	if c.ch, err = c.conn.Channel(); err != nil {
+		return err
+	}
+	if c.proxied != "" {
+		const durable, autoDelete, internal = true, false, false
+		x, args := delayed(c.proxied), amqp091.Table{"x-delayed-type": "topic"}
+		err = c.ch.ExchangeDeclare(x, "x-delayed-message", durable, autoDelete, internal, noWait, args)
+		if err == nil {
+			err = c.ch.ExchangeBind(exchangeOf(c.proxied), "#", x, noWait, nil)
+		}
+	}
+	return errors.Join(err, c.ch.Confirm(noWait))
 }
 
 // publish publishes, and does not try again. An error is either delayer.ErrNotSent or ErrUnknown.
 func (c *client) publish(ctx context.Context, exchange string, msg amqp091.Publishing) error {
 	failed := func(kind, cause error) error { return &delayer.Error{Op: "publish", Kind: kind, Cause: cause} }
 	for c.conn == nil {
-		conn, err := amqpclient.Dial(ctx, c.url, "faults")
-		if err == nil {
-			c.conn = conn
-			if c.ch, err = conn.Channel(); err == nil {
-				err = c.ch.Confirm(noWait)
-			}
-		}
-		if err != nil {
+		if err := c.connect(ctx); err != nil {
 			c.close()
 			if pace.Sleep(ctx, 100*time.Millisecond) != nil {
 				return failed(delayer.ErrNotSent, err)
