@@ -64,3 +64,12 @@ func TestGet_AsksAgain(t *testing.T) {
 	require.Zero(t, took)
 	require.NotContains(t, err.Error(), "hunter2")
 }
+
+// TestRemedy: what the user lacks is said, by the reason that RabbitMQ gives.
+func TestRemedy(t *testing.T) {
+	for reason, want := range map[string]string{
+		"Login failed": "user name and the password", "Not administrator user": "tag administrator", "Not monitor user": "tag monitoring", "": "tag monitoring",
+	} {
+		require.Contains(t, remedy(reason), want)
+	}
+}
