@@ -94,8 +94,8 @@ func TestMigrateSteps(t *testing.T) {
 	require.Contains(t, stdout, "rabbitmq-plugins disable rabbitmq_delayed_message_exchange")
 	stdout, _ = step(exitOK, "assess", ctl)
 	require.Contains(t, stdout, "no migration of this prefix")
-	_, stderr = step(exitFailed, "retire", x, ctl)
-	require.Contains(t, stderr, "is retired already")
+	stdout, _ = step(exitOK, "retire", x, ctl) // the first run may have been killed at its end
+	require.Contains(t, stdout, "is retired already")
 
 	require.NoError(t, ch.ExchangeDeclare("gone", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 	require.NoError(t, ch.Publish("gone", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": int64(60_000)}}))
@@ -109,8 +109,7 @@ func TestMigrateSteps(t *testing.T) {
 	arrives(t, ch, "evacuated")
 }
 
-// TestMigrate_NothingToDo: what is no exchange of the plugin's is said before anybody is asked to agree,
-// and is not retired.
+// TestMigrate_NothingToDo: what is no exchange of the plugin's is said before anybody is asked to agree.
 func TestMigrate_NothingToDo(t *testing.T) {
 	b := rabbittest.Broker(t)
 	if b.Management() == "" {
@@ -120,7 +119,6 @@ func TestMigrate_NothingToDo(t *testing.T) {
 	for args, want := range map[string]string{
 		"switch --mode=in-place --exchange=missing": "it does not exist",
 		"switch --mode=serve --exchange=amq.topic":  "its type is topic",
-		"retire --exchange=amq.topic":               "has no record",
 	} {
 		args := append(strings.Fields("migrate "+args), "--rabbitmqctl=/no/such/rabbitmqctl", "--config", config)
 		status, stdout, stderr := command(t.Context(), t, args...)

@@ -134,9 +134,6 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		if !found {
-			return fmt.Errorf("exchange %q has no record: it was never switched, or is retired already (nothing is to be done)", c.Exchange)
-		}
 		tables, err := m.node.Pending(ctx)
 		if err != nil {
 			return err
@@ -145,6 +142,10 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, "+
 				"or take them out with delayer migrate evacuate)",
 				cli.Count(w.rows, "message"), c.Exchange, cli.Ago(w.latest, time.Now()))
+		}
+		if !found { // a run before may have been killed at its end
+			fmt.Fprintf(s.Out, "exchange %s has no record: it was never switched, or is retired already\n", cli.Shown(c.Exchange))
+			return m.last(ctx, s, tables)
 		}
 		if err := swapper.Lock.Delete(record.Name(m.settings.Prefix, c.Exchange)); err != nil {
 			return err
