@@ -19,16 +19,17 @@
 //
 // That of the Erlang node which leads the waiting queue. Publishers learn it by the queue's own
 // answers, to some milliseconds, and round up. If another node becomes the leader, what waits is
-// early or late by as much as the two clocks differ. A node's clock that is set changes Erlang's by
-// 1 % at most, until the node restarts: as with other quorum queues (docs/reliability.md).
+// early or late by as much as the two clocks differ. A node's clock that is set does the same, as
+// with other quorum queues (docs/reliability.md). Publishers notice within about ten seconds.
 //
 // # What it needs
 //
 // RabbitMQ 4.4 on all nodes. Older brokers ignore the header, and would deliver at once. Nothing in
 // AMQP 0-9-1 tells which broker does. So a Delayer proves it on each connection, with messages of
-// its own, before the first message and about every ten seconds: it sends a message with a time that
-// has not come, and then one without a time. If the second comes back first, the queue hides messages.
-// Without proof Publish fails with [delayer.ErrNotSent], and Open with [delayer.ErrNotFound].
+// its own, before the first message and about every ten seconds: it sends a message with a time
+// that has not come, and then one without a time. If the second comes back first, the queue hides
+// messages. Without proof Publish fails with [delayer.ErrNotSent], and Open with
+// [delayer.ErrNotFound].
 //
 // Permissions to configure, write and read names that begin with the prefix, and to write to the
 // destinations.
