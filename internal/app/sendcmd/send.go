@@ -73,9 +73,9 @@ func (c *Send) Run(ctx context.Context, s cli.Streams) error {
 	}
 	unless := ""
 	if c.ID != "" {
-		unless = " (if it was not cancelled before)"
+		unless = " unless it was cancelled before"
 	}
-	_, err = fmt.Fprintf(s.Out, "sent %s to %s, message-id %s, %s%s\n", cli.Count(said.Bytes, "byte"), said.Destination, said.MessageID, said.scheduled, unless)
+	_, err = fmt.Fprintf(s.Out, "sent %s to %s%s, message-id %s, %s\n", cli.Count(said.Bytes, "byte"), said.Destination, unless, said.MessageID, said.scheduled)
 	return err
 }
 
