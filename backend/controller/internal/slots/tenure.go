@@ -264,9 +264,11 @@ func (t *tenure) close(abandon func()) {
 	if closing {
 		drain = settle.DrainTimeout
 	}
+	t.mu.Lock() // then no step begins to deliver anything any more
+	t.tick.Stop()
+	t.mu.Unlock()
 	settle.Wait(&t.flying, drain, abandon)
 	abandon()
-	t.tick.Stop()
 	t.mu.Lock()
 	for _, last := range t.leader.Flush() {
 		t.do(last)
