@@ -200,11 +200,8 @@ func (l *Leader) unpin(it *Item) {
 	}
 	copied := *it
 	copied.flying, copied.decided, copied.slot, copied.entry = false, false, nil, nil
-	if s := it.slot; s != nil {
-		s.items--
-		s.done = l.now.Mono
-	}
-	it.parcels, it.slot, it.entry.item, it.entry.done = nil, nil, nil, true
+	l.leave(it)
+	it.parcels, it.entry.item, it.entry.done = nil, nil, true
 	l.later(&copied)
 }
 

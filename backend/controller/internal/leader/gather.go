@@ -38,9 +38,6 @@ type write struct {
 const (
 	// gatherFor is how long a run is gathered, gatherOpen one for a slot that is open.
 	gatherFor, gatherOpen = 500 * time.Millisecond, 50 * time.Millisecond
-	// gatherLog is how long records are gathered that go round through the log, since no slot
-	// takes them.
-	gatherLog = 2 * time.Second
 	// mostFlying is how many bundles for a queue may be unconfirmed. If a quorum queue has 32 of
 	// one channel that it has not stored, RabbitMQ soon stops reading the connection.
 	mostFlyingWrites = 16
@@ -61,7 +58,7 @@ func (l *Leader) gather(it *Item) {
 		l.flushes = append(l.flushes, r)
 	}
 	size := it.Size()
-	if t.queue != Log && !bundle.Fits(r.bytes, size) && l.flying[t.queue] < mostFlyingWrites && l.right(r) {
+	if !bundle.Fits(r.bytes, size) && l.flying[t.queue] < mostFlyingWrites && l.right(r) {
 		l.flushRun(r)
 		l.gather(it)
 		return
@@ -71,29 +68,32 @@ func (l *Leader) gather(it *Item) {
 }
 
 // targetOf is where a record goes: the slot of its due time; if that does not answer, or is still
-// in use for an earlier turn, the one before it; and if there is none, the log once more. Changes
-// wait in memory then: nothing would tell that one is in the log again.
+// in use for an earlier turn, the last one before it that does. If there is none the record waits
+// in memory for the first.
 func (l *Leader) targetOf(it *Item) target {
-	changes := it.Kind != bundle.Message
-	t := l.rings.place(l.now.Clock.Earliest, it.Due.Time())
+	due, changes := it.Due.Time(), it.Kind != bundle.Message
+	t := l.rings.place(l.now.Clock.Earliest, due)
 	if s := l.turnFor(it); s != nil {
 		t = s.turn
 	}
 	for t.Level > 0 && t.Number <= l.read[t.Level] { // that slot has been read
-		t = l.rings.at(t.Level-1, it.Due.Time())
+		t = l.rings.at(t.Level-1, due)
 	}
-	for first := t; ; t.Number-- {
-		q := l.rings.Slot(t)
-		switch {
-		case l.writable(q, t) && (t == first || t.Number > l.read[t.Level]):
-			return target{q, t, changes}
-		case t.Number > l.read[t.Level] && first.Number-t.Number < int64(l.rings[t.Level].Slots):
-		case changes:
-			return target{l.rings.Slot(first), first, changes}
-		default:
-			return target{queue: Log}
+	first := target{l.rings.Slot(t), t, changes}
+	if l.writable(first.queue, t) {
+		return first
+	}
+	for ring := t.Level; ring >= 0; ring-- {
+		if within := l.now.Clock.Earliest.Add(l.rings[ring].Reach); within.Before(due) {
+			due = within
+		}
+		for t := l.rings.at(ring, due); t.Number > l.read[ring]; t.Number-- {
+			if q := l.rings.Slot(t); l.writable(q, t) {
+				return target{q, t, changes}
+			}
 		}
 	}
+	return first
 }
 
 // writable reports whether a slot may be written for a turn: it is open for this turn, or will be.
@@ -111,9 +111,6 @@ func (l *Leader) writable(q Queue, t bundle.Turn) bool {
 // right reports whether a run may be written where it goes. If that slot was opened meanwhile, all
 // of it must be of its turn: nobody looks for anything else there any more.
 func (l *Leader) right(r *run) bool {
-	if r.queue == Log {
-		return true
-	}
 	s := l.slots[r.queue]
 	return l.writable(r.queue, r.turn) && (s == nil || !slices.ContainsFunc(r.items, func(it *Item) bool { return l.turnFor(it) != s }))
 }
@@ -131,12 +128,10 @@ func (l *Leader) flushRuns() {
 			continue // it is written meanwhile
 		}
 		within, age := gatherFor, l.now.Mono-r.since
-		switch s := l.slots[r.queue]; {
-		case r.queue == Log:
-			within = gatherLog
+		switch {
 		case full: // what is in hand keeps away what is behind it
 			within = 0
-		case s != nil:
+		case l.slots[r.queue] != nil:
 			within = gatherOpen
 		}
 		switch {
@@ -145,12 +140,7 @@ func (l *Leader) flushRuns() {
 			l.flushRun(r)
 		default:
 			l.unlist(r)
-			for _, it := range r.items {
-				l.gather(it)
-			}
-			if again := l.runs[r.target]; again != nil {
-				again.since = r.since
-			}
+			l.again(r.items)
 		}
 	}
 }
@@ -165,7 +155,7 @@ func (l *Leader) flushRun(r *run) {
 	slices.SortStableFunc(r.items, inOrder)
 	for len(r.items) > 0 && l.flying[r.queue] < mostFlyingWrites {
 		n, bytes := 0, 0
-		b := &bundle.Bundle{InSlot: r.queue != Log, Turn: r.turn}
+		b := &bundle.Bundle{InSlot: true, Turn: r.turn}
 		for n < len(r.items) && bundle.Fits(bytes, r.items[n].Size()) {
 			rec := r.items[n].Record
 			if !r.items[n].own {
@@ -193,10 +183,8 @@ func (l *Leader) write(to Queue, b *bundle.Bundle, items []*Item) (id uint64) {
 		}
 		if len(items) > 0 {
 			s.covers(items[0].Due) // the first of them
+			s.awaits[l.number] = items[0].Due
 		}
-	}
-	if from := l.source(to); from != nil && len(items) > 0 {
-		from.awaits[l.number] = items[0].Due
 	}
 	delete(l.empty, to)
 	l.writes[l.number] = &write{id: l.number, to: to, turn: b.Turn, items: items, since: l.now.Mono}
@@ -237,22 +225,26 @@ func (l *Leader) written(e Written) {
 	default:
 		if s := l.slots[w.to]; s != nil && s.tail == w.id {
 			s.tail = 0 // another is written
-		} else if from := l.source(w.to); from != nil {
-			delete(from.awaits, w.id)
+		} else if s != nil {
+			delete(s.awaits, w.id)
 		}
 		if !w.abandoned {
 			l.silent[w.to] = max(l.silent[w.to], l.now.Mono+refusedFor)
-			l.again(w)
+			l.again(w.items)
 		}
 	}
 }
 
-// again sends the records of a write elsewhere.
-func (l *Leader) again(w *write) {
-	for _, it := range w.items {
-		l.gather(it)
+// again finds a place for records that were not written. A message that is due soon by now, or has
+// a copy in hand, stays in memory.
+func (l *Leader) again(items []*Item) {
+	for _, it := range items {
+		if it.Kind == bundle.Message && it.entry == nil {
+			l.put(it)
+		} else {
+			l.gather(it)
+		}
 	}
-	w.items = nil
 }
 
 // abandon finds writes that are not confirmed: their records go elsewhere. If such a bundle is
@@ -260,7 +252,7 @@ func (l *Leader) again(w *write) {
 func (l *Leader) abandon() {
 	var late []uint64
 	for id, w := range l.writes {
-		if !w.abandoned && w.to != Log && len(w.items) > 0 && l.now.Mono-w.since > silentAfter {
+		if !w.abandoned && len(w.items) > 0 && l.now.Mono-w.since > silentAfter {
 			late = append(late, id)
 		}
 	}
@@ -269,7 +261,8 @@ func (l *Leader) abandon() {
 		w := l.writes[id]
 		w.abandoned = true
 		l.silent[w.to] = l.now.Mono + silentFor
-		l.again(w)
+		l.again(w.items)
+		w.items = nil
 	}
 }
 

@@ -204,24 +204,10 @@ type source struct {
 	inHand int           // bundles that are not finished
 	last   time.Duration // when one came, or was acknowledged
 	hand   bundle.Count  // their records
-
-	// Bundles that were written since it is consumed, and are to come back; when the first of their
-	// records is due.
-	awaits map[uint64]brokertime.Due
 }
 
 func newSource(q Queue, now time.Duration) *source {
-	return &source{queue: q, acks: acks.New(1), last: now, awaits: map[uint64]brokertime.Due{}}
-}
-
-// source returns the queue if it is consumed, or nil.
-func (l *Leader) source(q Queue) *source {
-	if s := l.slots[q]; s != nil {
-		return s.source
-	} else if q == Log {
-		return l.log
-	}
-	return nil
+	return &source{queue: q, acks: acks.New(1), last: now}
 }
 
 // A parcel is a bundle in hand. It is acknowledged when none of its records is left.
@@ -255,8 +241,8 @@ func (l *Leader) delivered(d Delivered) {
 		}
 		from = s.source
 	}
-	if b := d.Bundle; b != nil && b.Writer == l.cfg.Tenure {
-		delete(from.awaits, b.Number)
+	if b := d.Bundle; s != nil && b != nil && b.Writer == l.cfg.Tenure {
+		delete(s.awaits, b.Number)
 		if w := l.writes[b.Number]; w != nil {
 			l.countWritten(w)
 		}

@@ -123,8 +123,6 @@ func (l *Leader) markedLog(p *parcel, own bool, d Delivered) {
 	if m := l.marks.sent[i]; !d.Again {
 		l.marks.back, l.marks.backMono = m.at, m.mono
 		l.recheck = true
-		// What was written before has come, unless somebody has taken it away.
-		maps.DeleteFunc(l.log.awaits, func(id uint64, _ brokertime.Due) bool { return id < m.id })
 	}
 	l.marks.sent = l.marks.sent[i+1:]
 }

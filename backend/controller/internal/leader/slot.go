@@ -17,9 +17,10 @@ type slot struct {
 	consumed  bool         // otherwise it is known to be empty
 	releasing bool
 
-	tail    uint64    // the mark that was written behind what was in it
-	drained bool      // that has come back
-	kept    []*parcel // changes, until the turn is over
+	tail    uint64                    // the mark that was written behind what was in it
+	drained bool                      // that has come back
+	awaits  map[uint64]brokertime.Due // bundles that were written since, and are to come; when their first record is due
+	kept    []*parcel                 // changes, until the turn is over
 
 	from    time.Time // the beginning of the turn, or the earliest due time of what was in hand or written
 	until   time.Time // the end of the turn, or the latest of those
@@ -77,7 +78,7 @@ func (s *slot) open() bool { return !s.peeked && !s.releasing }
 
 // add adds a slot to those that are consumed.
 func (l *Leader) add(q Queue, t bundle.Turn, peek bool) *slot {
-	s := &slot{source: newSource(q, l.now.Mono), turn: t, peeked: peek}
+	s := &slot{source: newSource(q, l.now.Mono), turn: t, peeked: peek, awaits: map[uint64]brokertime.Due{}}
 	s.from, s.until = l.rings.begin(t), l.rings.end(t)
 	l.slots[q] = s
 	at, begin := len(l.order), l.rings.begin(t)
@@ -272,9 +273,9 @@ func (l *Leader) turnOver(s *slot) bool {
 	if !over || s.items > 0 || !l.complete(s.turn) {
 		return false
 	}
-	// A copy may be in the log: a publisher's, if this process stood still, or one that a slot has
-	// not taken in time.
-	if s.tickets && l.marks.back.Before(s.until) || l.goesRound(s.until) {
+	// A copy may be in the log, a publisher's, if this process stood still; or in a slot that has
+	// taken it for another.
+	if s.tickets && l.marks.back.Before(s.until) || l.awaits(s.until) {
 		return false
 	}
 	if len(s.kept) == 0 {
@@ -295,15 +296,17 @@ func (l *Leader) turnOver(s *slot) bool {
 	return settled(s)
 }
 
-// goesRound reports whether something that is due before then goes through the log once more.
-func (l *Leader) goesRound(then time.Time) bool {
-	for _, due := range l.log.awaits {
-		if due.Time().Before(then) {
-			return true
+// awaits reports whether something that is due before then was written to open slots, and has not
+// come back.
+func (l *Leader) awaits(then time.Time) bool {
+	for _, s := range l.order {
+		for _, due := range s.awaits {
+			if due.Time().Before(then) {
+				return true
+			}
 		}
 	}
-	r := l.runs[target{queue: Log}]
-	return r != nil && slices.ContainsFunc(r.items, func(it *Item) bool { return it.Due.Time().Before(then) })
+	return false
 }
 
 // missed surrenders if the mark of a slot does not come back though it is stored, or bundles do not

@@ -114,9 +114,15 @@ func (l *Leader) finishItem(it *Item) {
 		l.finish(p.parcel)
 	}
 	it.parcels = nil
+	l.leave(it)
+}
+
+// leave notes that a message is in hand for its turn no more.
+func (l *Leader) leave(it *Item) {
 	if s := it.slot; s != nil {
 		s.items--
 		s.done = l.now.Mono
+		it.slot = nil
 	}
 }
 
@@ -145,7 +151,7 @@ func Enter(now Now, delay time.Duration) (due brokertime.Due, left, own time.Dur
 	return now.reckon(delay), 0, own
 }
 
-// takeMessage holds a message, or sends it to its slot.
+// takeMessage takes a message.
 func (l *Leader) takeMessage(it *Item) {
 	if it.Due == 0 {
 		if it.own && it.Own != 0 {
@@ -153,6 +159,11 @@ func (l *Leader) takeMessage(it *Item) {
 		}
 		it.Due, it.Left = l.now.reckon(max(0, it.Left)), 0
 	}
+	l.put(it)
+}
+
+// put finds a place for a message of which nothing is known yet: in memory, or in a slot.
+func (l *Leader) put(it *Item) {
 	k := key{it.ID, it.Due}
 	e := l.entries[k]
 	switch {
@@ -174,6 +185,10 @@ func (l *Leader) takeMessage(it *Item) {
 func (l *Leader) join(it, other *Item) {
 	l.count(other, -1)
 	it.parcels = append(it.parcels, other.parcels...)
+	if it.slot == nil {
+		it.slot, other.slot = other.slot, nil
+	}
+	l.leave(other)
 	if !it.held || other.At >= it.At || it.overdue > 0 {
 		return
 	}
@@ -196,8 +211,10 @@ func (l *Leader) hold(it *Item) {
 	e.item, it.entry, it.held = it, e, true
 	e.once = e.once || it.Ticket
 	if s := e.slot; s != nil {
-		it.slot = s
-		s.items++
+		if it.slot == nil {
+			it.slot = s
+			s.items++
+		}
 		s.tickets = s.tickets || e.once
 	}
 	if began := l.now.Clock.Earliest.UnixMilli() - l.now.Mono.Milliseconds(); began > l.ownBegan {

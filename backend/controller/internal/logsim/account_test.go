@@ -286,7 +286,9 @@ func (a *account) judge(r *record) {
 			return
 		}
 		silent := func(f fault) bool { return f.to == r.to && f.stalls && r.handed <= f.until && f.from <= later }
-		broken := time.Duration(0) // when something was broken last, before the second copy
+		// When something was broken last, before the second copy. If a Postpone is unknown the first
+		// may have come before it was read, and the other waits for its time.
+		broken := min(later, r.unknownAt)
 		for _, at := range a.lost {
 			if at <= later {
 				broken = max(broken, at)

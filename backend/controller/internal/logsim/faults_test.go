@@ -451,7 +451,7 @@ func (w *world) stick(d time.Duration) {
 	var stuck []*queue
 	part := w.rand.Float64()
 	for _, q := range w.broker.queues {
-		if q.name.Ring < 2 && w.chance(part*part) {
+		if w.chance(part * part) {
 			stuck = append(stuck, q)
 		}
 	}

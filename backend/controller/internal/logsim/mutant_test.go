@@ -38,8 +38,8 @@ var mutants = []mutant{
 		})
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
-	{name: "it writes slots on another connection", seed: 86, counts: true, effects: elsewhere},
-	{name: "it writes slots after its tenure", seed: 48, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it writes slots on another connection", seed: 47, counts: true, effects: elsewhere},
+	{name: "it writes slots after its tenure", seed: 59, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
 		}
@@ -48,11 +48,11 @@ var mutants = []mutant{
 	{name: "it forgets one of two with the same id", seed: 2, events: forgetsOne},
 	{name: "it delivers both of two with the same id", seed: 1, events: deliversBoth},
 	{name: "its marks overtake", seed: 127, effects: overtaking},
-	{name: "its marks are too early", seed: 86, accepts: func(n leader.Now) leader.Now {
+	{name: "its marks are too early", seed: 69, accepts: func(n leader.Now) leader.Now {
 		n.Clock.Latest = n.Clock.Latest.Add(-leader.AcceptedBefore) // changes are accepted when marks have been written
 		return n
 	}},
-	{name: "a late confirm is certain", seed: 15, confirmed: true},
+	{name: "a late confirm is certain", seed: 37, confirmed: true},
 	{name: "it loses the order", seed: 162, events: changed(func(_ *tenure, d leader.Delivered, records []bundle.Record) []bundle.Record {
 		if d.Queue == leader.Log {
 			slices.Reverse(records)
@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{name: "it delivers before the mark", seed: 21, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
-	{name: "it does not wait for confirms", seed: 954, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it does not wait for confirms", seed: 152, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
 			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Stored: true}) })
 		}
@@ -82,7 +82,7 @@ var mutants = []mutant{
 		n.Clock.Earliest = n.Clock.Latest
 		return n
 	}},
-	{name: "it believes every count", seed: 16, events: believes, counts: true},
+	{name: "it believes every count", seed: 6, events: believes, counts: true},
 	{name: "it takes all of a bundle for done", seed: 13, events: skips},
 	{name: "it leads unbidden", seed: 2, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is && w.To == leader.Log && !t.leader.Leads() {

@@ -40,7 +40,8 @@ type record struct {
 	drift     time.Duration // of the clocks that counted until the broker's time was known
 	noticed   time.Duration // what steps were noticed before it was published, as forward
 	last      time.Duration // true time of the latest due time that it has, or may have
-	perhapsAt time.Duration // of the latest that was asked for
+	perhapsAt time.Duration // of the latest that was asked for,
+	unknownAt time.Duration // and of the latest of those that may be, for a Postpone that is unknown
 	deliverd  []delivered
 	stranger  bool // somebody took it away
 	unsettled bool // it was published when some had not noticed that the broker's clock was set
@@ -235,6 +236,9 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration) {
 		}
 		if f == done || f == unknown {
 			r.last = max(r.last, last)
+		}
+		if f == unknown {
+			r.unknownAt = max(r.unknownAt, last)
 		}
 	})
 }
