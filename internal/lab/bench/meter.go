@@ -10,9 +10,14 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/pace"
 )
 
-// idleWindow is how long the broker is watched doing nothing. Processor time is counted in steps of
-// about 10 ms, so a shorter look would be a guess.
-const idleWindow = 2 * time.Second
+const (
+	// settling is how long a node that has just started may still be busy: one of 3.10.8 used 30 % of
+	// a core after five seconds, and a hundredth of that after ten.
+	settling = 10 * time.Second
+	// idleWindow is how long the broker is watched doing nothing. Processor time is counted in steps
+	// of about 10 ms, and a node does something every few seconds.
+	idleWindow = 10 * time.Second
+)
 
 // A measurable tells what a broker uses, as [rabbit.Broker] does. An error: it is not known.
 type measurable interface {
@@ -26,12 +31,14 @@ type meter struct {
 	idle   float64 // processor seconds per second while nothing happens
 }
 
-// newMeter watches the idle broker for idleWindow.
+// newMeter watches the idle broker for idleWindow, once that has settled.
 func newMeter(ctx context.Context, broker measurable) meter {
 	m := meter{broker: broker}
-	start := m.read()
-	if start.ok && pace.Sleep(ctx, idleWindow) == nil {
-		if end := m.read(); end.ok {
+	if !m.read().ok || pace.Sleep(ctx, settling) != nil {
+		return m
+	}
+	if start := m.read(); pace.Sleep(ctx, idleWindow) == nil {
+		if end := m.read(); start.ok && end.ok {
 			m.idle = start.share(end)
 		}
 	}

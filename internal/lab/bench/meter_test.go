@@ -8,12 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestAMessageCostsWhatTheIdleBrokerDoesNot: what the broker uses anyway is taken off once.
+// TestAMessageCostsWhatTheIdleBrokerDoesNot: what the broker uses anyway is taken off once, but not
+// what it uses while it starts.
 func TestAMessageCostsWhatTheIdleBrokerDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share, used, since := 0.25, time.Duration(0), time.Now()
+		starts := since.Add(settling)
 		m := newMeter(t.Context(), &fake{cpu: func() time.Duration {
-			used, since = used+time.Duration(share*float64(time.Since(since))), time.Now()
+			used, since = used+time.Duration(share*float64(time.Since(since)))+max(0, time.Until(starts)), time.Now()
 			return used
 		}})
 		before := m.read()
