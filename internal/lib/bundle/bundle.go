@@ -1,6 +1,6 @@
 // Package bundle has the unit in which messages wait: a bundle of records, which is the body of one
-// AMQP message. Publishers write bundles to the log, the leader writes them to the log and to
-// slots. The package is pure, and what it reads may have been written by anybody.
+// AMQP message. Publishers write bundles to the log, and the leader to slots. The package is pure, and
+// what it reads may have been written by anybody.
 //
 //	magic     2 bytes
 //	version   1 byte
