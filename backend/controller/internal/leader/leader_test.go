@@ -323,7 +323,7 @@ func TestLeader_SetBack(t *testing.T) {
 	q.ready = append(q.ready, &bundle.Bundle{Writer: "before", Number: 1, InSlot: true, Turn: turn, Records: []bundle.Record{message("a", due)}})
 	b.begin(Config{Tenure: "after"})
 	b.run(5 * time.Second)
-	require.Equal(t, "write 200s:a, ack 32s:a", b.said(), "that of 20 minutes was not looked at yet")
+	require.Equal(t, "write 20m:a, ack 32s:a", b.said(), "it waits until that slot was looked at")
 }
 
 // TestLeader_Newer: a bundle of a later version is left to who can read it.

@@ -39,7 +39,7 @@ var mutants = []mutant{
 	}},
 	{name: "a publisher gathers without bound", seed: 6, unbounded: true},
 	{name: "it writes slots on another connection", seed: 47, counts: true, effects: elsewhere},
-	{name: "it writes slots after its tenure", seed: 59, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it writes slots after its tenure", seed: 52, eager: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if t.conn.alive {
 			return []leader.Effect{e}
 		}
@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{name: "it delivers before the mark", seed: 21, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		return markAtOnce(t, e, true)
 	}},
-	{name: "it does not wait for confirms", seed: 152, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
+	{name: "it does not wait for confirms", seed: 37, careless: true, effects: func(t *tenure, e leader.Effect) []leader.Effect {
 		if w, is := e.(leader.Write); is {
 			t.w.after(0, func() { t.feed(leader.Written{ID: w.ID, Stored: true}) })
 		}

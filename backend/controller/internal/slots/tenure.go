@@ -227,11 +227,15 @@ func (t *tenure) ask(q leader.Queue) error {
 		if err == nil || t.ctx.Err() != nil || errors.Is(err, delayer.ErrClosed) {
 			return err
 		}
-		t.session.Warn("a slot refuses what is written to it; the controller tries again", "queue", t.wheel.queue(q), "error", err)
+		t.refused(q, err)
 		if err := pace.Sleep(t.ctx, time.Second); err != nil {
 			return err
 		}
 	}
+}
+
+func (t *tenure) refused(q leader.Queue, why error) {
+	t.session.Warn("a queue of the wheel refuses what is written to it; the controller tries again", "queue", t.wheel.queue(q), "error", why)
 }
 
 func (t *tenure) write(e leader.Write) error {
@@ -245,7 +249,12 @@ func (t *tenure) write(e leader.Write) error {
 			user = t.session.In.User()
 		}
 	}
-	return t.log.publish(exchange, key, publishing(e.Bundle, user), func(stored bool) { t.happened(leader.Written{ID: e.ID, Stored: stored}) })
+	return t.log.publish(exchange, key, publishing(e.Bundle, user), func(stored bool) {
+		if !stored && t.ctx.Err() == nil {
+			t.refused(e.To, delayer.ErrRefused)
+		}
+		t.happened(leader.Written{ID: e.ID, Stored: stored})
+	})
 }
 
 // weigh tells the observer how much is held. The caller holds mu.
