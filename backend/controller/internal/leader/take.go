@@ -247,19 +247,22 @@ func (l *Leader) takeChange(it *Item) {
 	} else if at, is := slices.BinarySearch(e.next, it.Next); !is && it.Next > it.Due {
 		e.next = slices.Insert(e.next, at, it.Next)
 	}
+	stays := !it.made && e.slot != nil && it.from() == e.slot.source
+	if !stays {
+		e.passing++
+	}
 	if e.drop && e.item != nil && !e.item.decided {
 		l.drop(e)
 	}
-	if !it.made && e.slot != nil && it.from() == e.slot.source {
-		p := it.parcels[0].parcel
-		if p.kept = append(p.kept, it); len(p.kept) == 1 {
-			e.slot.kept = append(e.slot.kept, p)
-		}
-		l.count(it, -1)
+	if !stays {
+		l.gather(it)
 		return
 	}
-	e.passing++
-	l.gather(it)
+	p := it.parcels[0].parcel
+	if p.kept = append(p.kept, it); len(p.kept) == 1 {
+		e.slot.kept = append(e.slot.kept, p)
+	}
+	l.count(it, -1)
 }
 
 // drop drops a message in hand.
