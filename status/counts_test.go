@@ -15,7 +15,7 @@ func TestReadCounts(t *testing.T) {
 	}
 	four, hours := noon.UnixMilli()/4000, noon.UnixMilli()/(8*3600*1000)
 	written := bundle.Counts{
-		Tenure: "t", At: due(0), Held: bundle.Count{Bundles: 1, Exact: true},
+		At: due(0), Held: bundle.Count{Bundles: 1, Exact: true},
 		Turns: []bundle.TurnCount{
 			held(0, four+1, bundle.Count{Bundles: 2, Messages: 3, Exact: true, First: due(4 * time.Second), Last: due(5 * time.Second)}),
 			held(5, hours, bundle.Count{Bundles: 4, Messages: 5, Changes: 6}),

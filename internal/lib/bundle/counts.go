@@ -11,10 +11,9 @@ import (
 // message: within a second of a change, and once a minute at rest. A new leader begins with them,
 // and whoever looks at what waits reads them.
 type Counts struct {
-	Tenure string         // that wrote them
-	At     brokertime.Due // when they were right; 0: the broker's time was not known
-	Held   Count          // in no slot: the bundles of the log that have been read, and are not acknowledged
-	Turns  []TurnCount    // by level; those without bundles are left out
+	At    brokertime.Due // when they were right; 0: the broker's time was not known
+	Held  Count          // in no slot: the bundles of the log that have been read, and are not acknowledged
+	Turns []TurnCount    // by level; those without bundles are left out
 
 	Progress []Progress // of bundles that are in hand
 }

@@ -8,7 +8,7 @@ import (
 
 func someCounts() *Counts {
 	return &Counts{
-		Tenure: "5BQ2ZK7M1A", At: 1_795_329_200_000,
+		At:   1_795_329_200_000,
 		Held: Count{Bundles: 3, Messages: 17, Changes: 1, First: 1_795_329_200_001, Last: 1_795_329_201_500, Exact: true},
 		Turns: []TurnCount{
 			{Turn{0, -1}, Count{Bundles: 1, Exact: true}},

@@ -185,7 +185,7 @@ func (l *Leader) tellKnown() {
 // counts are what is known.
 func (l *Leader) counts() *bundle.Counts {
 	// When a clock was set, the next leader must not take an open slot for one that opens later.
-	c := &bundle.Counts{Tenure: l.cfg.Tenure, At: brokertime.Due(l.told.Clock.Earliest.UnixMilli()), Progress: l.progress()}
+	c := &bundle.Counts{At: brokertime.Due(l.told.Clock.Earliest.UnixMilli()), Progress: l.progress()}
 	c.Held = l.log.hand
 	c.Held.Bundles, c.Held.Exact = l.log.inHand, true
 	if c.Held.First = min(max(c.Held.First, c.At), c.Held.Last); c.Held.Messages == 0 { // the first may be delivered
