@@ -57,7 +57,7 @@ func (r *benchmarks) subject(name, queueType string) Subject {
 }
 
 func (r *benchmarks) benchmark(scenarios []scenario, subjects ...Subject) *report.Report {
-	return runner{Benchmark{Broker: r.measured, Subjects: subjects}, scenarios}.run(r.Context())
+	return runner{Benchmark{Broker: r.measured, Subjects: subjects}, scenarios}.run(r.Context(), meter{broker: r.measured})
 }
 
 // nothingLeft asks the broker, where that is ours, for anything that these benchmarks declared.
@@ -116,7 +116,7 @@ func TestInterruption(t *testing.T) {
 		d, err := open(ctx, env)
 		return &interrupting{Delayer: d, interrupt: interrupt}, err
 	}
-	got := runner{Benchmark{Broker: r.measured, Subjects: subjects}, []scenario{shortly()}}.run(ctx)
+	got := runner{Benchmark{Broker: r.measured, Subjects: subjects}, []scenario{shortly()}}.run(ctx, meter{broker: r.measured})
 	assert.True(t, got.Partial)
 	require.Len(t, got.Runs, 1, "the run that was interrupted says nothing")
 	assert.Empty(t, got.Problems())
@@ -127,7 +127,7 @@ func TestInterruption(t *testing.T) {
 		assert.NoError(t, ctx.Err(), "what is half open cannot be removed")
 		return open(ctx, env)
 	}
-	got = runner{Benchmark{Broker: r.measured, Subjects: subjects[1:]}, []scenario{shortly()}}.run(ctx)
+	got = runner{Benchmark{Broker: r.measured, Subjects: subjects[1:]}, []scenario{shortly()}}.run(ctx, meter{broker: r.measured})
 	assert.True(t, got.Partial)
 	assert.Empty(t, got.Problems())
 	r.nothingLeft()

@@ -47,7 +47,7 @@ type Event struct {
 
 // Run measures. If ctx ends, it returns a report of what was done until then.
 func (b Benchmark) Run(ctx context.Context) *report.Report {
-	return runner{b, b.chosen()}.run(ctx)
+	return runner{b, b.chosen()}.run(ctx, newMeter(ctx, b.Broker))
 }
 
 type runner struct {
@@ -55,10 +55,9 @@ type runner struct {
 	scenarios []scenario
 }
 
-func (r runner) run(ctx context.Context) *report.Report {
+func (r runner) run(ctx context.Context, meter meter) *report.Report {
 	out := r.newReport()
 	began := time.Now()
-	meter := newMeter(ctx, r.Broker)
 	out.Broker.Measured = meter.read().ok
 	out.Broker.IdleCPU = meter.idle * 100
 	steps := r.steps()
