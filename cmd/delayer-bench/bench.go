@@ -79,6 +79,9 @@ func (c *benchCmd) measure(ctx context.Context, display *cli.Display) (*report.R
 		return nil, err
 	}
 	defer func() { _ = b.Broker.Close() }()
+	if c.URL == "" {
+		display.Logf("watching for %v what it uses when idle", bench.IdleFor)
+	}
 	b.Command = commandLine(os.Args)
 	b.Progress = func(e bench.Event) { show(display, e) }
 	return b.Run(ctx), nil

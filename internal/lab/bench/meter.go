@@ -17,6 +17,8 @@ const (
 	// idleWindow is how long the broker is watched doing nothing. Processor time is counted in steps
 	// of about 10 ms, and a node does something every few seconds.
 	idleWindow = 10 * time.Second
+	// IdleFor is how long Run watches a broker before it measures.
+	IdleFor = settling + idleWindow
 )
 
 // A measurable tells what a broker uses, as [rabbit.Broker] does. An error: it is not known.
