@@ -221,6 +221,11 @@ func (l *Leader) written(e Written) {
 				of.passing--
 				l.forget(of)
 			}
+			if m := it.made; m != nil {
+				if m.behind--; m.behind == 0 {
+					l.move(m, m.Next)
+				}
+			}
 		}
 	case e.Stored: // what it has are copies
 	default:
@@ -275,18 +280,22 @@ func (l *Leader) move(it *Item, due brokertime.Due) {
 }
 
 // postpone moves a message to the first of the times that Postpones of its ticket have given it. It
-// goes on from there to the next, so that each of the tickets that they returned can be used.
+// goes on from there to the next, so that each of the tickets that they returned can be used. The
+// changes that say so are stored before the message: another leader must not find it without them.
 func (l *Leader) postpone(it *Item) {
 	next := it.entry.next
+	it.held, it.Next, it.behind = false, next[0], len(next)-1
 	for i, to := range next[1:] {
 		change := bundle.Record{Kind: bundle.Postpone, ID: it.ID, Due: next[i], Next: to, At: it.At}
 		for i := range it.parcels {
 			it.parcels[i].left++
 			it.parcels[i].record = -1 // the message is moved, and this may not be stored
 		}
-		made := &Item{Record: change, parcels: slices.Clone(it.parcels), made: true}
+		made := &Item{Record: change, parcels: slices.Clone(it.parcels), made: it}
 		l.count(made, 1)
 		l.takeChange(made)
 	}
-	l.move(it, next[0])
+	if it.behind == 0 {
+		l.move(it, it.Next)
+	}
 }

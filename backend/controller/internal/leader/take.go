@@ -15,7 +15,8 @@ type Item struct {
 	bundle.Record
 	parcels []part // of the bundles that have it: several if there are copies
 	own     bool   // Own is by the clock of this process
-	made    bool   // by this leader: it is in none of the bundles
+	made    *Item  // of a change that this leader has made, which is in none of the bundles: the message that it is for
+	behind  int    // changes that must be stored before the message is written
 
 	entry   *entry
 	slot    *slot          // in whose turn it is held
@@ -247,7 +248,7 @@ func (l *Leader) takeChange(it *Item) {
 	} else if at, is := slices.BinarySearch(e.next, it.Next); !is && it.Next > it.Due {
 		e.next = slices.Insert(e.next, at, it.Next)
 	}
-	stays := !it.made && e.slot != nil && it.from() == e.slot.source
+	stays := it.made == nil && e.slot != nil && it.from() == e.slot.source
 	if !stays {
 		e.passing++
 	}
