@@ -269,6 +269,16 @@ func TestLeader_Postpone(t *testing.T) {
 	require.Equal(t, "write 4s:a, write 4s:>a>a, ack log:a>a>a, write 4s:>a, write 4s:a, ack 4s:a", b.said())
 	b.run(60 * time.Second)
 	require.Contains(t, b.said(), "deliver a")
+
+	b = newBench(t, Config{})
+	b.write(message("a", 20*time.Second), postpone(50*time.Second), postpone(30*time.Second))
+	b.run(18900 * time.Millisecond)
+	b.said()
+	for _, q := range Default().Slots() {
+		b.stuck[q] = true
+	}
+	b.run(4 * time.Second)
+	require.Equal(t, "write 4s:>a", b.said(), "the message follows when that is stored")
 }
 
 // TestLeader_Copies: two of the same id and due time are one, and so is one that comes when the
