@@ -77,7 +77,7 @@ type Leader struct {
 	waits   []*Item // due, and not certain yet, in the order in which they were due
 	dests   map[string]*destination
 
-	dropped       map[key]bool // in earlier turns, since droppedSince,
+	dropped       map[key]bool // or postponed, in earlier turns, since droppedSince,
 	droppedBefore map[key]bool // and before that
 	droppedSince  time.Duration
 

@@ -328,7 +328,7 @@ func (l *Leader) closeTurn(s *slot) {
 	}
 	for _, e := range s.entries {
 		e.slot = nil
-		if e.drop {
+		if e.drop || len(e.next) > 0 {
 			l.dropped[e.key] = true
 		}
 		if e.passing == 0 {

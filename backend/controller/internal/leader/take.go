@@ -50,8 +50,8 @@ type entry struct {
 	passing int              // changes that are on their way to a slot
 }
 
-// rememberedFor is for how long after its turn it is known, at least, that a message was dropped. A
-// publisher's bundle may be on its way for so long.
+// rememberedFor is for how long after its turn it is known, at least, that a message was dropped or
+// postponed. A publisher's bundle may be on its way for so long.
 const rememberedFor = 2 * time.Minute
 
 // entry returns the entry of a message, which it makes if there is none.
