@@ -31,6 +31,8 @@ type (
 		Err    error
 		Raw    any  // what cannot be read, as it came: Deliver gives it back
 		Own    bool // this process wrote it: the clock of its Own times is that of Now.Mono
+
+		came time.Duration
 	}
 
 	// Written answers a Write.

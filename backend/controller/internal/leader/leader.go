@@ -47,6 +47,8 @@ const (
 	// setBack how much earlier it may show without that marks count no more.
 	setClock = 10 * time.Second
 	setBack  = 200 * time.Millisecond
+	// drifts: the clock of a process gains at most one in so many on the broker's.
+	drifts = 5000
 )
 
 // A Leader is one tenure. The zero value is not ready: use [New].
@@ -149,6 +151,9 @@ func (l *Leader) Step(now Now, e Event) (todo []Effect, next time.Duration) {
 		l.recalled(e)
 	case Written, Sent, Kept:
 		l.hear()
+		l.events = append(l.events, e)
+	case Delivered:
+		e.came = now.Mono
 		l.events = append(l.events, e)
 	default:
 		l.events = append(l.events, e)
@@ -268,12 +273,18 @@ func (l *Leader) delivered(d Delivered) {
 		}
 		l.recallProgress(p, b)
 		p.left = len(b.Records) + 1
+		waited := l.now.Mono - d.came // for the broker's time
+		waited -= waited / drifts
 		for i := range b.Records {
 			if p.progress.Is(i) {
 				l.finish(p)
 				continue
 			}
-			l.take(&Item{Record: b.Records[i], parcels: []part{{p, i}}, own: d.Own || b.Writer == l.cfg.Tenure})
+			it := &Item{Record: b.Records[i], parcels: []part{{p, i}}, own: d.Own || b.Writer == l.cfg.Tenure}
+			if it.Due == 0 {
+				it.Left -= waited
+			}
+			l.take(it)
 		}
 		l.finish(p)
 	}
