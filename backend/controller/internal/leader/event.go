@@ -32,7 +32,7 @@ type (
 		Raw    any  // what cannot be read, as it came: Deliver gives it back
 		Own    bool // this process wrote it: the clock of its Own times is that of Now.Mono
 
-		came time.Duration
+		came time.Duration // by Now.Mono; Step sets it
 	}
 
 	// Written answers a Write.
