@@ -288,7 +288,7 @@ func (l *Leader) turnOver(s *slot) bool {
 	end := l.rings.end(s.turn)
 	for _, other := range l.order {
 		switch {
-		case other == s, !other.from.Before(end):
+		case other == s, !other.from.Before(s.until):
 		case l.rings.begin(other.turn).Before(end), other.items > 0, len(other.awaits) > 0, !settled(other):
 			return false
 		}
@@ -328,7 +328,7 @@ func (l *Leader) closeTurn(s *slot) {
 	}
 	for _, e := range s.entries {
 		e.slot = nil
-		if e.drop || len(e.next) > 0 {
+		if e.drop || e.done && len(e.next) > 0 {
 			l.dropped[e.key] = true
 		}
 		if e.passing == 0 {

@@ -463,6 +463,10 @@ func (w *world) stick(d time.Duration) {
 	})
 }
 
+// ledByTwo is for how long two may lead if the log is deleted and declared again: who consumed it
+// before waits for a mark, which it writes once a minute.
+const ledByTwo = 80 * time.Second
+
 // meddleWithQueue is what a stranger does to a queue. Nobody can promise that what was in it comes.
 func (w *world) meddleWithQueue() {
 	q := w.broker.queues[w.rand.IntN(len(w.broker.queues))]
@@ -478,6 +482,9 @@ func (w *world) meddleWithQueue() {
 		q.items, q.returned = nil, 0
 	case 1:
 		w.account.fault(15*time.Minute, -1, false, "%s is deleted and declared again", name(q.name))
+		if q.name == leader.Log {
+			w.split = w.now + ledByTwo
+		}
 		q.lose(q.items...)
 		q.items, q.returned = nil, 0
 		for _, c := range w.broker.conns {

@@ -199,7 +199,7 @@ const (
 // cancel is Cancel.
 func (p *process) cancel(r *record, t *pass) {
 	r.asking++
-	over := p.w.setBack(t)
+	over := p.w.setBack(t) || p.w.now < p.w.split
 	p.change(bundle.Record{Kind: bundle.Cancel, ID: r.id(), Due: t.due}, func(f fate) {
 		r.asking--
 		over = over || p.w.now < p.w.clock.stepped || r.unsettled && r.decided
@@ -222,7 +222,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration) {
 	called, last := p.w.now, p.w.clock.after(delay)
 	r.asking++
 	r.perhapsAt = max(r.perhapsAt, last)
-	over := p.w.setBack(t)
+	over := p.w.setBack(t) || p.w.now < p.w.split
 	p.change(bundle.Record{Kind: bundle.Postpone, ID: r.id(), Due: t.due, Next: next}, func(f fate) {
 		r.asking--
 		over = over || p.w.now < p.w.clock.stepped || r.unsettled && r.decided

@@ -65,6 +65,7 @@ type world struct {
 	processes []*process
 	account   *account
 	clock     clock
+	split     time.Duration // until then two may lead
 }
 
 // An event happens at a time.
