@@ -47,6 +47,11 @@ func run(ctx context.Context, o options, out io.Writer) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
+	if o.Out != "" {
+		if err := os.MkdirAll(o.Out, 0o755); err != nil { // before an hour of work, not after
+			return false, fmt.Errorf("--out: %w", err)
+		}
+	}
 	folder, err := os.MkdirTemp("", "delayer-faults-")
 	if err != nil {
 		return false, err
