@@ -182,7 +182,7 @@ func (r runner) inTrial(ctx context.Context, step step, m meter) (run result, le
 		// that are gone, and what went wrong in it. Its start goes on after it takes connections.
 		err := r.Broker.Restart(ctx)
 		if err == nil {
-			err = pace.Sleep(ctx, 2*time.Second)
+			err = pace.Sleep(ctx, settling)
 		}
 		if err != nil {
 			return result{}, nil, fmt.Errorf("restart the broker, to begin afresh: %w", err)
