@@ -22,6 +22,7 @@ type Counts struct {
 // delivered, or stored elsewhere, yet.
 type TurnCount struct {
 	Turn Turn
+	Open bool // it was being read
 	Count
 }
 

@@ -11,9 +11,9 @@ func someCounts() *Counts {
 		At:   1_795_329_200_000,
 		Held: Count{Bundles: 3, Messages: 17, Changes: 1, First: 1_795_329_200_001, Last: 1_795_329_201_500, Exact: true},
 		Turns: []TurnCount{
-			{Turn{0, -1}, Count{Bundles: 1, Exact: true}},
-			{Turn{0, 448_832_300}, Count{Bundles: 2, Messages: 600, First: 1_795_329_200_004, Last: 1_795_329_200_004, Exact: true}},
-			{Turn{5, 62_337}, Count{Bundles: 40_000, Messages: maxCount}},
+			{Turn{0, -1}, false, Count{Bundles: 1, Exact: true}},
+			{Turn{0, 448_832_300}, true, Count{Bundles: 2, Messages: 600, First: 1_795_329_200_004, Last: 1_795_329_200_004, Exact: true}},
+			{Turn{5, 62_337}, false, Count{Bundles: 40_000, Messages: maxCount}},
 		},
 		Progress: []Progress{{Writer: "a", Number: 7, Records: 9, Done: []byte{0x83, 1}}, {Writer: "b", Records: 1000, Done: []byte{1}}},
 	}

@@ -72,7 +72,8 @@ func (l *Leader) recalled(e Recalled) {
 			bundles, is := e.Bundles[q]
 			opens := l.rings.Opens(c.Turn).Add(-setClock)
 			closed := l.now.Known && opens.After(l.now.Clock.Latest) && e.Counts.At != 0 && opens.After(e.Counts.At.Time())
-			c.Exact = c.Exact && closed && is && bundles == c.Bundles && (c.First > 0 || c.Messages == 0)
+			c.Exact = c.Exact && !c.Open && closed && is && bundles == c.Bundles && (c.First > 0 || c.Messages == 0)
+			c.Open = false
 			*l.known.of(q) = c
 		}
 		for _, p := range e.Counts.Progress {
@@ -194,7 +195,7 @@ func (l *Leader) counts() *bundle.Counts {
 	for ring, turns := range l.known.counts {
 		for i, t := range turns {
 			if s := l.slots[Queue{ring, i}]; s != nil {
-				t.Turn, t.Bundles = s.turn, max(t.Bundles, 0)+s.inHand
+				t.Turn, t.Open, t.Bundles = s.turn, true, max(t.Bundles, 0)+s.inHand
 				t.Messages += s.hand.Messages
 				t.Changes += s.hand.Changes
 				t.First, t.Last = 0, 0

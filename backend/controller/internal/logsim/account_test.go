@@ -328,8 +328,8 @@ func (a *account) late(r *record, at time.Duration) {
 		a.Late = max(a.Late, late)
 	}
 	allowed, hurt := inTime, false
-	if a.w.plan.prefetch > 0 { // a few bundles at a time take longer: what is late waits until all slots are read
-		allowed += 2 * inTimeStalled
+	if a.w.plan.prefetch > 0 { // a few bundles at a time take longer: what is late waits until all open slots are read
+		allowed += 4 * inTimeStalled
 	}
 	for _, f := range a.faults { // in the order in which they began
 		excuses := f.excuses + a.w.plan.steppedBy // a message may wait for a time by the broker's clock then
