@@ -3,9 +3,9 @@ package brokertime
 import "time"
 
 const (
-	// driftEvery: one clock gains or loses at most 1 ns on the other in so many, which is 200 ppm.
-	// NTP slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
-	driftEvery = 5000
+	// DriftEvery is in how many ns one clock gains or loses at most 1 ns on the other: 200 ppm. NTP
+	// slews a clock by up to 500 ppm for a while, a quartz is off by 20 to 100.
+	DriftEvery = 5000
 	// fine, and twice the round trip, is how wide an interval may be that is not narrowed any more.
 	// It is also how far outside of it the ends are verified. No question can tell what is less
 	// than the round trip.
@@ -39,7 +39,7 @@ type bounds struct{ lo, hi time.Duration }
 // after widens bounds by what may have happened since: drift, and a machine that was suspended.
 func (b bounds) after(since, now instant) bounds {
 	mono, wall := now.mono-since.mono, now.wall.Sub(since.wall)
-	drift := max(mono, wall)/driftEvery + 1
+	drift := max(mono, wall)/DriftEvery + 1
 	return bounds{lo: b.lo - max(0, mono-wall) - drift, hi: b.hi + max(0, wall-mono) + drift}
 }
 

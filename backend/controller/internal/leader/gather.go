@@ -138,8 +138,7 @@ func (l *Leader) flushRuns() {
 		case age < within || l.flying[r.queue] >= mostFlyingWrites:
 		case l.right(r):
 			l.flushRun(r)
-		case age < gatherFor: // it may be much, and nothing changes so soon
-		default:
+		case age >= gatherFor: // not sooner: it may be much, and nothing changes so soon
 			l.unlist(r)
 			l.again(r.items)
 		}

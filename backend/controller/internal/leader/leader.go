@@ -47,8 +47,6 @@ const (
 	// setBack how much earlier it may show without that marks count no more.
 	setClock = 10 * time.Second
 	setBack  = 200 * time.Millisecond
-	// drifts: the clock of a process gains at most one in so many on the broker's.
-	drifts = 5000
 )
 
 // A Leader is one tenure. The zero value is not ready: use [New].
@@ -274,7 +272,7 @@ func (l *Leader) delivered(d Delivered) {
 		l.recallProgress(p, b)
 		p.left = len(b.Records) + 1
 		waited := l.now.Mono - d.came // for the broker's time
-		waited -= waited / drifts
+		waited -= waited / brokertime.DriftEvery
 		for i := range b.Records {
 			if p.progress.Is(i) {
 				l.finish(p)
