@@ -350,7 +350,6 @@ func (t *tenure) do(e leader.Effect) {
 			return
 		}
 		r := t.w.account.byID[e.Item.ID]
-		r.decided = true
 		it := &item{of: r, to: e.Item.To, choice: t.w.now}
 		it.own = e.Item.Own != 0 && e.Item.Own <= t.mono() && r.at == incarnation{t.process, t.number}
 		it.asleep = !t.conn.open && t.conn.closed < t.woke

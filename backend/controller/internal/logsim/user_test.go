@@ -45,7 +45,6 @@ type record struct {
 	deliverd  []delivered
 	stranger  bool // somebody took it away
 	unsettled bool // it was published when some had not noticed that the broker's clock was set
-	decided   bool // a leader wanted it delivered
 }
 
 // A pass is a ticket for a message at one of its due times.
@@ -202,7 +201,7 @@ func (p *process) cancel(r *record, t *pass) {
 	over := p.w.setBack(t) || p.w.now < p.w.split
 	p.change(bundle.Record{Kind: bundle.Cancel, ID: r.id(), Due: t.due}, func(f fate) {
 		r.asking--
-		over = over || p.w.now < p.w.clock.stepped || r.unsettled && r.decided
+		over = over || p.w.now < p.w.clock.stepped || r.unsettled
 		p.trace("cancel", "%s: %v", r.id(), f)
 		if f == done && !over {
 			p.w.account.cancelled(r)
@@ -225,7 +224,7 @@ func (p *process) postpone(r *record, t *pass, delay time.Duration) {
 	over := p.w.setBack(t) || p.w.now < p.w.split
 	p.change(bundle.Record{Kind: bundle.Postpone, ID: r.id(), Due: t.due, Next: next}, func(f fate) {
 		r.asking--
-		over = over || p.w.now < p.w.clock.stepped || r.unsettled && r.decided
+		over = over || p.w.now < p.w.clock.stepped || r.unsettled
 		p.trace("postpone", "%s: %v", r.id(), f)
 		if over && f == done {
 			f = unknown
