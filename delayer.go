@@ -106,9 +106,8 @@ type Delayer interface {
 	// postponed a thousand times and more, as a debounce does.
 	//
 	// A time before the one that t says is refused with ErrOutOfRange, and nothing is written: to
-	// make a message earlier, Cancel it, and Schedule it anew. The same time is no error, and
-	// returns t. The same is what differs by less than [Limits].Resolution, or than the backend can
-	// tell the time.
+	// make a message earlier, Cancel it, and Schedule it anew. The same time is no error. The same
+	// is what differs by less than [Limits].Resolution, or than the backend can tell the time.
 	//
 	// An older ticket knows only its own time: shortly before that it is too late for Cancel and
 	// Postpone, however much later the message is due. If several calls use the same ticket, the

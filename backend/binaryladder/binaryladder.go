@@ -22,7 +22,7 @@
 // its set bits. 10 s is 8 s and then 2 s. The delay is a topic key, 1.0.1.0.<destination>, with
 // marks that tell it from a user's key. Each step is a topic exchange that decides by its bit
 // whether the message waits or passes on. This is the ladder that NServiceBus and others use. It
-// costs the broker nearly three times as much on 3.10 (docs/measured.md). A list of steps that
+// costs the broker nearly three times as much on 3.10 (docs/results/3.10.json). A list of steps that
 // double from the tick on has fewer levels: 1s, 2s, 4s, 8s are four, and delays up to 15 s.
 //
 // With routing topic [Topology] has a second ladder, which Open does not declare, for publishers

@@ -1,6 +1,6 @@
 // Package fixedtiers delays messages in one queue for each tier. A message waits one minute in
-// delay.1m.queue, five minutes in delay.5m.queue, and so on. It is the simplest strategy, and the
-// cheapest for the broker: one hop, whatever the delay.
+// delay.1m.queue, five minutes in delay.5m.queue, and so on. It is the simplest strategy: one hop,
+// whatever the delay.
 //
 //	d, err := fixedtiers.Open(ctx, delayer.Options{URL: url}, fixedtiers.Config{})
 //
