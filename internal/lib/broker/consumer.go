@@ -53,9 +53,7 @@ func consume(ctx context.Context, conn *Conn, c Consuming) error {
 	if err != nil {
 		return err
 	}
-	// Closing the channel gives back what is not acknowledged. Where a quorum queue has no majority the
-	// channel closes when the broker gives up, or with its connection.
-	defer end(ch, func() error { return Settle(ch, c.Queue, consumerTag) })
+	defer end(ch, c.Queue)
 	messages, err := Begin(ch, c.Queue, consumerTag, c.Prefetch, c.Args)
 	if err != nil {
 		return err
@@ -90,39 +88,39 @@ func Begin(ch *amqp091.Channel, queue, tag string, prefetch int, args amqp091.Ta
 	return ch.Consume(queue, tag, autoAck, exclusive, noLocal, waitForAnswer, args)
 }
 
-// endTimeout is how long the end of a consumer may take.
-const endTimeout = 5 * time.Second
-
 // EndActive ends the consumer of a queue with a single active one. Nothing is cancelled before
 // the channel closes: the next consumer would be active before it gets what is given back. What is
 // stored behind the acknowledgements is another consumer of the channel, which waits, and ends with
 // it. Two are needed. The queue may get another leader meanwhile, which has not got all of them. To
-// that one the channel sends them again, but perhaps not before the first consumer is stored. It
-// reports whether the queue has answered, as only one that has a leader does.
+// that one the channel sends them again, but perhaps not before the first consumer is stored. An
+// alarm, or a queue without a leader, can make it wait for long. It reports whether the queue has
+// answered: otherwise the channel is lost.
 func EndActive(ch *amqp091.Channel, queue string) (answered bool) {
-	return end(ch, func() error {
-		for range 2 {
-			const autoAck, exclusive, noLocal = false, false, false
-			if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
-				return err
-			}
+	for range 2 {
+		const autoAck, exclusive, noLocal = false, false, false
+		if _, err := ch.Consume(queue, "", autoAck, exclusive, noLocal, waitForAnswer, nil); err != nil {
+			return false
 		}
-		return nil
-	})
+	}
+	return ch.Close() == nil
 }
 
-func end(ch *amqp091.Channel, settle func() error) (settled bool) {
-	ended := make(chan bool, 1)
+// endTimeout is how long the end of a consumer may take.
+const endTimeout = 5 * time.Second
+
+// end closes the channel of a consumer, which gives back what is not acknowledged. Where a quorum
+// queue has no majority it closes when the broker gives up, or with its connection.
+func end(ch *amqp091.Channel, queue string) {
+	ended := make(chan struct{})
 	go func() {
-		err := settle() // fails if the channel is lost
+		_ = Settle(ch, queue, consumerTag) // fails if the channel is lost
 		_ = ch.Close()
-		ended <- err == nil
+		close(ended)
 	}()
 	select {
-	case settled = <-ended:
+	case <-ended:
 	case <-time.After(endTimeout):
 	}
-	return settled
 }
 
 // Settle cancels a consumer and returns once the broker will not forget what was acknowledged. A

@@ -46,3 +46,22 @@ func TestConsume_EndsWithWhatIsAcknowledged(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond)
 	}
 }
+
+// TestEndActive_SilentQueue: whoever waits for a consumer's end hears of it, however long the queue
+// takes to answer.
+func TestEndActive_SilentQueue(t *testing.T) {
+	t.Parallel()
+	r := rabbittest.NewRig(t, rabbittest.Broker(t))
+	queue := r.Queue("q", amqp091.Table{"x-queue-type": "quorum", "x-single-active-consumer": true})
+	conn, err := broker.Dial(within(t), options(t, r.Broker.URL()))
+	require.NoError(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel(within(t))
+	require.NoError(t, err)
+	_, err = broker.Begin(ch, queue, "first", 1, nil)
+	require.NoError(t, err)
+	resume := rabbittest.Suspend(t, r.Broker, queue)
+	const long = 6 * time.Second
+	time.AfterFunc(long, resume)
+	require.True(t, broker.EndActive(ch, queue))
+}
