@@ -15,9 +15,15 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/bundle"
 )
 
+// A wire publishes with confirms: [broker.Publisher].
+type wire interface {
+	Covers(size int) bool
+	Publish(ctx context.Context, msg broker.Publishing) error
+}
+
 // A publisher writes records to the log: it runs a [writer.Writer]. It is safe for concurrent use.
 type publisher struct {
-	broker   *broker.Publisher
+	broker   wire
 	exchange string // of the log
 
 	ctx     context.Context // ends with it
@@ -32,7 +38,7 @@ type publisher struct {
 	moved  chan struct{}  // closed when records have been settled, and then another
 }
 
-func newPublisher(b *broker.Publisher, exchange, process string) *publisher {
+func newPublisher(b wire, exchange, process string) *publisher {
 	p := &publisher{broker: b, exchange: exchange, writer: writer.New(process), moved: make(chan struct{})}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	p.timer = time.AfterFunc(time.Hour, func() {
@@ -99,8 +105,9 @@ func (e *entry) Wait(ctx context.Context) error {
 	if p.writer.Withdraw(&e.Record) {
 		p.settle([]*writer.Record{&e.Record}, p.fail(delayer.ErrNotSent, context.Cause(ctx), ""))
 	}
+	alone := e.alone
 	p.mu.Unlock()
-	if !e.alone && len(e.settled) == 0 {
+	if !alone && len(e.settled) == 0 {
 		return p.fail(delayer.ErrUnknown, context.Cause(ctx), "ctx ended before the broker's confirm")
 	}
 	return <-e.settled // ctx ends the publishing of one that is alone too
@@ -122,6 +129,9 @@ func (p *publisher) settle(records []*writer.Record, err error) {
 
 // reserve sends the next bundle if one is wanted. The caller holds mu.
 func (p *publisher) reserve() {
+	if p.ctx.Err() != nil {
+		return
+	}
 	now := settle.Reading(time.Now())
 	id, next := p.writer.Reserve(now)
 	if id > 0 {
@@ -147,12 +157,18 @@ func (p *publisher) send(id uint64) {
 	p.mu.Lock()
 	ctx := p.ctx
 	if next := p.writer.Next(); next != nil && next.Of.(*entry).alone {
-		ctx = next.Of.(*entry).ctx
+		ends, cancel := context.WithCancel(next.Of.(*entry).ctx)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)()
+		ctx = ends
 		take(&msg.Message)
 	} else {
 		msg.Fill = func(to *amqp091.Publishing) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			if next := p.writer.Next(); next != nil { // the one before it may be withdrawn
+				next.Of.(*entry).alone = false
+			}
 			return take(to)
 		}
 	}
@@ -180,8 +196,8 @@ func (p *publisher) abandon() {
 	p.sending.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken, waiting := p.writer.End()
-	p.settle(append(taken, waiting...), p.fail(delayer.ErrClosed, nil, ""))
+	_, waiting := p.writer.End() // what was taken is settled
+	p.settle(waiting, p.fail(delayer.ErrClosed, nil, ""))
 }
 
 // publishing is a bundle as it is published. user is that of the connection, or empty.
