@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,8 @@ type Publisher struct {
 	backend  string
 	channels []*publisherChannel // one on each connection, for exchanges of ours
 	pool     *pool               // for other exchanges, and for messages that the broker may not accept
+
+	opened atomic.Int64 // channels for exchanges of ours, ever
 
 	// largest is the size of the largest body that was confirmed. The broker closes a channel because
 	// of a body above max_message_size, which AMQP does not tell, and the outcome of the others on
@@ -193,6 +196,15 @@ func (p *Publisher) Submit(ctx context.Context, msg Publishing) (*Pending, error
 func (p *Publisher) Alone(msg *Publishing) bool {
 	return msg.Direct || msg.Apart != "" || !p.Covers(len(msg.Message.Body))
 }
+
+// Crowded reports whether most of what may be unconfirmed of exchanges of ours is.
+func (p *Publisher) Crowded() bool {
+	return slices.ContainsFunc(p.channels, func(c *publisherChannel) bool { return len(c.slots) > cap(c.slots)*3/4 })
+}
+
+// Opened is how many channels for exchanges of ours have been opened: if there are more than before,
+// a queue may have its first message again.
+func (p *Publisher) Opened() int64 { return p.opened.Load() }
 
 // Covers reports whether it is known that the broker takes a body of so many bytes.
 func (p *Publisher) Covers(size int) bool { return int64(size) <= p.largest.Load() }

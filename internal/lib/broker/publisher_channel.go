@@ -87,6 +87,9 @@ func (c *publisherChannel) run() {
 					c.onReset()
 				}
 				c.accepts.Store(false) // its exchange may be gone
+				if c.pool == nil {
+					c.publisher.opened.Add(1)
+				}
 				if lost = !c.serve(o); !lost {
 					c.retiring.Go(func() { // it is closed once all its messages are confirmed
 						o.pending.Wait()

@@ -78,7 +78,11 @@ func ReadContent(from []byte) (c Content, err error) {
 	c.Due = brokertime.Due(r.varint())
 	c.Envelope.Exchange, c.Key = r.text(maxShort), r.text(maxShort)
 	for range min(r.uvarint(), uint64(len(r.left))) {
-		c.To = append(c.To, r.text(maxShort))
+		key := r.text(maxShort)
+		if key == "" {
+			return c, ErrDamaged
+		}
+		c.To = append(c.To, key)
 	}
 	m := &c.Message
 	for _, value := range properties(m) {

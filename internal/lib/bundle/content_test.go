@@ -41,6 +41,10 @@ func TestContent_RoundTrip(t *testing.T) {
 		_, err = ReadContent(append(written, 0))
 		require.ErrorIs(t, err, ErrDamaged)
 	}
+	written, err := (&Content{To: []any{""}}).Append(nil)
+	require.NoError(t, err)
+	_, err = ReadContent(written)
+	require.ErrorIs(t, err, ErrDamaged, "a million empty keys would be of 16 bytes each")
 }
 
 // FuzzReadContent: whatever is read without an error can be written again, and is then the same.

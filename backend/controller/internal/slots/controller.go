@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
 	"github.com/delayer-go/delayer/backend/controller/internal/settle"
 	"github.com/delayer-go/delayer/internal/lib/broker"
@@ -24,15 +26,30 @@ type controller struct {
 }
 
 func start(ctx context.Context, s engine.Settings, d *Delayer, process string) (*controller, error) {
-	const andTheLog = 1
-	session, err := settle.Connect(ctx, s, d.Engine, len(d.wheel.rings.Slots())+andTheLog)
+	const logAndCandidates = 2
+	session, err := settle.Connect(ctx, s, d.Engine, len(d.wheel.rings.Slots())+logAndCandidates)
 	if err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(context.Background())
 	c := &controller{wheel: d.wheel, process: process, session: session, asks: d.Publisher(), clock: d.clock, prefetch: leader.LogPrefetch, cancel: cancel}
 	c.running.Go(func() { c.run(running) })
+	c.running.Go(func() { c.beCounted(running) })
 	return c, nil
+}
+
+// beCounted consumes the queue by which controllers are counted: of the log the broker counts the
+// active consumer alone. What somebody puts there stays there.
+func (c *controller) beCounted(ctx context.Context) {
+	broker.Consume(ctx, c.session.In, broker.Consuming{
+		Queue: c.wheel.candidates(), Prefetch: 1, Failed: func(context.Context, error) {},
+		Serve: func(alive context.Context, _ <-chan amqp091.Delivery) {
+			select {
+			case <-alive.Done():
+			case <-ctx.Done():
+			}
+		},
+	})
 }
 
 // close stops taking messages, waits for those that are being published, and returns the others to

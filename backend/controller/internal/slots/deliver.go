@@ -2,7 +2,6 @@ package slots
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -46,14 +45,19 @@ func (t *tenure) deliver(it *leader.Item) {
 		keep(raw.delivery, raw.why)
 		return
 	}
-	m, err := due(it)
-	if err != nil { // it was forged: nobody knows where it is to go
+	frame, _, _ := t.session.Control.Conn().Server()
+	m, err := due(it, frame)
+	if err != nil { // it was forged, or no longer fits into a frame: it cannot be published
 		keep(&amqp091.Delivery{MessageId: it.ID, DeliveryMode: amqp091.Persistent, Body: it.Payload}, err)
 		return
 	}
 	p := posted{item: it, of: m}
-	if t.session.Keeper.Doubted() {
+	doubted, opened := t.session.Keeper.Doubted(), t.session.Publisher.Opened()
+	if doubted || opened != t.opened {
+		t.opened = opened
 		clear(t.takes) // the channel may be another
+	}
+	if doubted {
 		t.byStage(p)
 		return
 	}
@@ -67,7 +71,8 @@ func (t *tenure) deliver(it *leader.Item) {
 	shared := p.msg
 	shared.Direct = shared.Direct && shared.Exchange != "" // the default exchange is always there
 	free := !t.session.Publisher.Alone(&shared)
-	if p.shares = free && t.takes[it.To] && d.apart == 0 && d.sharing < mostSharing; p.shares {
+	room := d.sharing < mostSharing && !t.session.Publisher.Crowded() // those that are silent keep their places
+	if p.shares = free && t.takes[it.To] && d.apart == 0 && room; p.shares {
 		p.msg = shared
 		d.sharing++
 		t.follow(&t.shared, func() { t.submit(p) })
@@ -127,9 +132,6 @@ func (t *tenure) landed(p posted, err error) {
 	if settle.Undelivered(err) && t.ctx.Err() == nil {
 		t.byStage(p)
 		return
-	}
-	if errors.Is(err, broker.ErrReturned) && t.ctx.Err() == nil { // the topology may be gone, or this is its end
-		t.session.Keeper.Doubt() // the next attempt declares it
 	}
 	t.answered(to, err)
 	t.session.Tell(p.of, false, err)

@@ -158,7 +158,7 @@ func (w *Wheel) read(op string, text delayer.Ticket) (ticket, error) {
 	t, err := w.tickets.read(text)
 	if err != nil {
 		return t, &delayer.Error{
-			Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.120q", text), Kind: delayer.ErrTicket, Cause: err,
+			Op: op, Backend: backend, Object: fmt.Sprintf("ticket %.12q", text), Kind: delayer.ErrTicket, Cause: err,
 			Hint: "use the text that Schedule or Postpone has returned, on the same vhost and with the prefix " + w.prefix,
 		}
 	}

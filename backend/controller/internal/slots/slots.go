@@ -109,8 +109,11 @@ func (d *Delayer) Limits() delayer.Limits { return d.wheel.Limits() }
 // Plan implements [engine.Strategy].
 func (d *Delayer) Plan() topology.Plan { return d.wheel.Plan() }
 
-// Growth implements [engine.Strategy]: a message waits in the body of another.
-func (d *Delayer) Growth() message.Growth { return message.Growth{} }
+// growth: a message waits in the body of another, and may be published to the delivery stage.
+var growth = message.Growth{Keys: 1}
+
+// Growth implements [engine.Strategy].
+func (d *Delayer) Growth() message.Growth { return growth }
 
 // Enter implements [engine.Strategy].
 func (d *Delayer) Enter(context.Context, engine.Wait) (engine.Entry, error) {

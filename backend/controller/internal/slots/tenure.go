@@ -37,6 +37,7 @@ type tenure struct {
 	flying       sync.WaitGroup  // messages that are being published to their destinations,
 	publish      context.Context // until this ends
 	takes        map[string]bool // destinations that have taken a message
+	opened       int64           // channels of the publisher, by then
 	shared       line            // to those, over one channel
 	destinations map[string]*destination
 }
@@ -72,8 +73,7 @@ func (c *controller) serve(ctx context.Context) error {
 	return context.Cause(t.ctx)
 }
 
-// candidate consumes the log, and the queue by which candidates are counted: of a quorum queue with a
-// single active consumer the broker counts that one only.
+// candidate consumes the log.
 func (t *tenure) candidate(prefetch int) error {
 	q := &queue{tenure: t, is: leader.Log, name: t.wheel.log()}
 	channel, err := q.open()
@@ -86,10 +86,7 @@ func (t *tenure) candidate(prefetch int) error {
 	t.mu.Lock()
 	t.queues[leader.Log] = q
 	t.mu.Unlock()
-	if err = q.consume(channel, prefetch); err == nil {
-		_, err = broker.Begin(channel, t.wheel.candidates(), "", prefetch, nil)
-	}
-	return err
+	return q.consume(channel, prefetch)
 }
 
 // happened tells the leader what has happened.
@@ -265,11 +262,11 @@ func (t *tenure) weigh(is leader.Stats) {
 	}
 }
 
-// close waits a while for what is being delivered, acknowledges it, and ends all consumers. The end of
-// the connection is that of all that this tenure has not written.
+// close waits a while for what is being delivered, acknowledges it, and ends all consumers. If it led,
+// the end of the connection is that of all that this tenure has not written.
 func (t *tenure) close(abandon func()) {
-	drain := drainBriefly
-	closing := errors.Is(context.Cause(t.ctx), errClosing)
+	drain, why := drainBriefly, context.Cause(t.ctx)
+	closing := errors.Is(why, errClosing)
 	if closing {
 		drain = settle.DrainTimeout
 	}
@@ -288,7 +285,7 @@ func (t *tenure) close(abandon func()) {
 	t.weigh(leader.Stats{}) // what is held goes back
 	t.mu.Unlock()
 	settle.Wait(&t.working, endWithin, t.session.In.Drop)
-	if !closing {
+	if !closing && why.Error() != leader.Renews {
 		t.session.In.Drop()
 	}
 }

@@ -21,6 +21,9 @@ func record(m engine.Wait, msg amqp091.Publishing, due brokertime.Due) (bundle.R
 	user := msg.UserId
 	msg.UserId = ""
 	content := bundle.Content{Envelope: m.Envelope, Due: due, Key: m.Key, To: m.Destinations, Message: msg}
+	if len(m.Envelope.ID) > bundle.MaxID { // of a misrouted message that a stranger wrote
+		return bundle.Record{}, fmt.Errorf("its id has %d bytes, at most %d are allowed", len(m.Envelope.ID), bundle.MaxID)
+	}
 	payload, err := content.Append(make([]byte, 0, len(msg.Body)+besideBody))
 	if err != nil {
 		return bundle.Record{}, err
@@ -59,9 +62,10 @@ type foreign struct {
 	why      error
 }
 
-// due returns a message that is due as a controller delivers it. The error says why it is none:
-// nobody of ours has written it.
-func due(it *leader.Item) (m settle.Message, err error) {
+// due returns a message that is due as a controller delivers it, over a connection with frames of so
+// many bytes. The error says why it cannot: then nobody of ours has written it, or the frames were
+// larger.
+func due(it *leader.Item, frame int) (m settle.Message, err error) {
 	c, err := bundle.ReadContent(it.Payload)
 	if err != nil {
 		return m, err
@@ -70,6 +74,10 @@ func due(it *leader.Item) (m settle.Message, err error) {
 		if !strings.HasPrefix(key.(string), message.Reserved) {
 			return m, fmt.Errorf("it is for %.64q, which is no destination", key)
 		}
+	}
+	bounds := message.Limits{FrameSize: frame, MaxPriority: engine.AnyPriority, Growth: growth}
+	if err := message.Validate(c.Envelope.Exchange, c.Key, &c.Message, bounds); err != nil {
+		return m, err
 	}
 	m.Envelope = c.Envelope
 	m.Envelope.ID = it.ID

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,10 @@ import (
 	"github.com/delayer-go/delayer/internal/lib/engine"
 )
 
-const at = brokertime.Due(1795329200000)
+const (
+	at    = brokertime.Due(1795329200000)
+	frame = 128 << 10
+)
 
 func waiting(t *testing.T) bundle.Record {
 	envelope := delayer.Envelope{ID: "ABC1", Due: time.UnixMilli(1795329200500), Delay: time.Second, Exchange: "orders"}
@@ -30,7 +34,7 @@ func waiting(t *testing.T) bundle.Record {
 func TestDue(t *testing.T) {
 	rec := waiting(t)
 	require.Equal(t, "orders\x00the user's", rec.To)
-	m, err := due(&leader.Item{Record: rec})
+	m, err := due(&leader.Item{Record: rec}, frame)
 	require.NoError(t, err)
 	require.Equal(t, "the user's", m.Delivery.RoutingKey)
 	require.Equal(t, "alice", m.Delivery.UserId)
@@ -39,11 +43,11 @@ func TestDue(t *testing.T) {
 	require.Equal(t, []any{"~d:=x", "~d:=y"}, m.To)
 	require.Equal(t, time.Second, m.Envelope.Delay)
 	rec.Due += 5000
-	m, err = due(&leader.Item{Record: rec})
+	m, err = due(&leader.Item{Record: rec}, frame)
 	require.NoError(t, err)
 	require.Equal(t, []any{6 * time.Second, int64(1795329205500)}, []any{m.Envelope.Delay, m.Envelope.Due.UnixMilli()}, "postponed")
 	rec.Wanted = at
-	m, err = due(&leader.Item{Record: rec})
+	m, err = due(&leader.Item{Record: rec}, frame)
 	require.NoError(t, err)
 	require.Equal(t, time.Second, m.Envelope.Delay, "refused for a while")
 }
@@ -51,13 +55,17 @@ func TestDue(t *testing.T) {
 // TestDue_Forged: what no Delayer has written is kept.
 func TestDue_Forged(t *testing.T) {
 	for _, payload := range [][]byte{nil, []byte("x"), waiting(t).Payload[:5]} {
-		_, err := due(&leader.Item{Record: bundle.Record{ID: "A", Payload: payload}})
+		_, err := due(&leader.Item{Record: bundle.Record{ID: "A", Payload: payload}}, frame)
 		require.Error(t, err)
 	}
 	rec, err := record(engine.Wait{Destinations: []any{"a queue of somebody"}}, amqp091.Publishing{}, at)
 	require.NoError(t, err)
-	_, err = due(&leader.Item{Record: rec})
+	_, err = due(&leader.Item{Record: rec}, frame)
 	require.ErrorContains(t, err, "no destination")
+	_, err = due(&leader.Item{Record: waiting(t)}, 200)
+	require.ErrorContains(t, err, "must fit into one frame")
+	_, err = record(engine.Wait{Envelope: delayer.Envelope{ID: strings.Repeat("x", 49)}}, amqp091.Publishing{}, at)
+	require.ErrorContains(t, err, "its id has 49 bytes")
 }
 
 // TestRead_User: a user-id is believed if the broker has checked it, on its own message or on one of

@@ -85,7 +85,7 @@ func TestOpen_Limits(t *testing.T) {
 	b := rabbittest.Broker(t)
 	for name, c := range map[string]struct{ backend, query, limits, want string }{
 		"channel_max":     {"binaryladder", "channel_max=15", "", "it needs 16 channels, and may have 15: channel_max is too low"},
-		"of a controller": {"controller", "channel_max=55", "", "it needs 56 channels, and may have 55: channel_max"},
+		"of a controller": {"controller", "channel_max=56", "", "it needs 57 channels, and may have 56: channel_max"},
 		"heartbeat":       {"controller", "heartbeat=2", "", "its heartbeat is 2s, and must be 3s or longer: heartbeat is too short"},
 		"channels":        {"binaryladder", "", `{"max-channels":1}`, "the maximum allowed user limit of "}, // the broker counts late
 		"connections":     {"binaryladder", "", `{"max-connections":1}`, "user connection limit (1) is reached"},
