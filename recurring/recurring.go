@@ -6,7 +6,7 @@
 //
 // It needs backend controller with slots, its default. Times are whole minutes. A message is never
 // early. It comes again, with the same MessageId, in the cases that docs/reliability.md lists, and if
-// a process starts whose clock is more than ten seconds behind just after it was delivered.
+// a process starts whose clock is more than ten seconds behind: what was due in that time comes again.
 //
 // What was not scheduled in time is not made up for: no process ran, or none reached the broker,
 // from [Config].Ahead before a time, or from the time before it if that is earlier, until then.
@@ -79,7 +79,8 @@ type Scheduler struct {
 type entry struct {
 	Message
 	times
-	done time.Time // all times until then are scheduled, or over
+	done   time.Time // all times until then are scheduled, or over
+	looked time.Time // when that was last looked after
 }
 
 const (
@@ -134,7 +135,7 @@ func newEntry(m Message, limits message.Limits) (*entry, error) {
 	if sent.Delay != 0 || sent.ID != "" || !sent.Due.IsZero() {
 		return nil, errors.New("Delay, ID and Due must be empty: the cron expression says when it is due")
 	}
-	return &entry{m, of, time.Now()}, message.Validate(sent.Exchange, sent.Key, &sent.Publishing, limits)
+	return &entry{Message: m, times: of, done: time.Now().Round(0)}, message.Validate(sent.Exchange, sent.Key, &sent.Publishing, limits)
 }
 
 // Run schedules messages until ctx ends. It looks every half minute, and after a failure every five
@@ -143,14 +144,10 @@ func (s *Scheduler) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause := lookEvery
 		for _, m := range s.messages {
-			err := s.schedule(ctx, m)
-			if err == nil || ctx.Err() != nil {
-				continue
-			}
-			s.cfg.Logger.Error("a recurring message was not scheduled", "name", m.Name, "error", err)
-			pause = lookAgain
-			if errors.Is(err, context.DeadlineExceeded) { // so it would be with the others
-				break
+			err := s.schedule(ctx, m, time.Now().Round(0)) // without the monotonic clock
+			if err != nil && ctx.Err() == nil {
+				s.cfg.Logger.Error("a recurring message was not scheduled", "name", m.Name, "error", err)
+				pause = lookAgain
 			}
 		}
 		_ = pace.Sleep(ctx, pause)
@@ -158,8 +155,11 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // schedule schedules what is due until Ahead from now, and at any rate the next one.
-func (s *Scheduler) schedule(ctx context.Context, m *entry) error {
-	now := time.Now()
+func (s *Scheduler) schedule(ctx context.Context, m *entry, now time.Time) error {
+	if now.Before(m.looked) { // the clock was set back. What is scheduled again is delivered once
+		m.done = now
+	}
+	m.looked = now
 	if at, ok := m.next(m.done); ok && !at.After(now) {
 		s.cfg.Logger.Warn("a recurring message was not scheduled in time by this process", "name", m.Name, "from", at)
 		m.done = now

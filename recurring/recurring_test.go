@@ -129,6 +129,19 @@ func TestScheduler_Away(t *testing.T) {
 	})
 }
 
+// TestScheduler_ClockSetBack: a process that began with a wrong clock goes on by the right one.
+func TestScheduler_ClockSetBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		s, err := New(w.d, Config{Messages: []Message{sends("half", "*/30 * * * *", "")}})
+		require.NoError(w, err)
+		of, now := s.messages[0], time.Now()
+		of.done = now.AddDate(0, 0, 1)
+		require.NoError(w, s.schedule(w.Context(), of, of.done))
+		require.NoError(w, s.schedule(w.Context(), of, now))
+		w.until("01T01:00", "01T00:30 half@2000-01-01T00:30Z ", "01T01:00 half@2000-01-01T01:00Z ")
+	})
+}
+
 // TestScheduler_Removed: a name that is removed cancels what waits, also what a process schedules
 // that does not know of it.
 func TestScheduler_Removed(t *testing.T) {

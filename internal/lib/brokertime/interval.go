@@ -40,9 +40,9 @@ func (i *Interval) Learn(sent, received, from, to time.Time) (stepped time.Durat
 // Read returns what the clock shows now. ok is false, and the reading of no use, if that is not known
 // to a second or so.
 func (i *Interval) Read() (r Reading, ok bool) {
-	now := i.instant(time.Now())
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	now := i.instant(time.Now())
 	b, ok := i.estimate.within(now, i.stale)
 	return Reading{Earliest: shown(now.mono, b.lo), Latest: shown(now.mono, b.hi)}, ok
 }
