@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -107,7 +108,7 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 		m := rabbittest.Next(w, unroutable)
 		require.Empty(t, m.Expiration, "it shall stay")
 		if len(m.Body) > 0 { // else it is a copy that a test has left which has killed a controller
-			gotKept = append(gotKept, string(m.Body))
+			gotKept = append(gotKept, cmp.Or(m.MessageId, string(m.Body))) // of a record that cannot be published its content
 		}
 	}
 	require.ElementsMatch(t, wantKept, gotKept)
