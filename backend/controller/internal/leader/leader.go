@@ -59,7 +59,8 @@ type Leader struct {
 
 	leading, over bool
 	began, leads  time.Duration // since when it is a candidate, and the leader
-	told          Now           // when the broker's clock was last compared
+	told          Now           // when what changes slowly was last looked at,
+	clocked       Now           // and when the broker's time was last known, then
 	ownBegan      int64         // what the broker's clock showed when that of this process began, at most, in ms
 	heard         time.Duration // when the broker last answered anything that was published
 

@@ -336,6 +336,19 @@ func TestLeader_SetBack(t *testing.T) {
 	require.Equal(t, "write 20m:a, ack 32s:a", b.said(), "it waits until that slot was looked at")
 }
 
+// TestLeader_ClockSet: it ends the tenure also if the broker's time was not known meanwhile.
+func TestLeader_ClockSet(t *testing.T) {
+	b := newBench(t, Config{})
+	b.now.Mono += time.Second
+	b.now.Known = false
+	b.step(Tick{})
+	b.at(b.now.Mono + time.Second)
+	b.now.Clock.Earliest = b.now.Clock.Earliest.Add(-time.Minute)
+	b.now.Clock.Latest = b.now.Clock.Earliest
+	b.step(Tick{})
+	require.Equal(t, "surrender: the broker's clock was set", b.said())
+}
+
 // TestLeader_Newer: a bundle of a later version is left to who can read it.
 func TestLeader_Newer(t *testing.T) {
 	b := newBench(t, Config{})

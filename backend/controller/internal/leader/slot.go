@@ -269,13 +269,13 @@ func (s *slot) settled() bool {
 
 // turnOver reports whether a turn of the first ring is over, and its changes are needed no more.
 func (l *Leader) turnOver(s *slot) bool {
-	over := l.now.Clock.Earliest.Sub(s.until) >= l.rings[0].Linger
-	if !over || s.items > 0 || !l.complete(s.turn) {
+	over := s.until.Add(l.rings[0].Linger)
+	if l.now.Clock.Earliest.Before(over) || s.items > 0 || !l.complete(s.turn) {
 		return false
 	}
-	// A copy may be in the log, a publisher's, if this process stood still; or in a slot that has
-	// taken it for another.
-	if s.tickets && l.marks.back.Before(s.until) || l.awaits(s.until) {
+	// A copy that was stored by then may be in the log, if this process stood still; or in a slot that
+	// has taken it for another.
+	if s.tickets && l.marks.back.Before(over) || l.awaits(s.until) {
 		return false
 	}
 	if len(s.kept) == 0 {

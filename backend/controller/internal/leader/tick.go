@@ -36,7 +36,6 @@ func (l *Leader) tick() (next time.Duration) {
 
 // tend looks at what changes slowly.
 func (l *Leader) tend() {
-	was := l.told
 	l.told = l.now
 	l.writeMark()
 	if l.known.asked > 0 && l.now.Mono-l.known.asked > silentAfter {
@@ -45,10 +44,10 @@ func (l *Leader) tend() {
 	if l.known.asked > 0 || !l.leading || l.over || !l.now.Known {
 		return
 	}
-	if was.Known {
-		l.compare(was)
+	if l.clocked.Known { // whatever was known in between
+		l.compare(l.clocked)
 	}
-	if l.over {
+	if l.clocked = l.now; l.over {
 		return
 	}
 	l.openTurns()
