@@ -292,26 +292,18 @@ func (r *Reader) nothing(s Status) error {
 }
 
 func (r *Reader) readParked(ctx context.Context, s *Status) error {
-	if len(r.cfg.Parked) == 0 {
-		return nil
-	}
-	var p topology.Plan
 	for _, name := range r.cfg.Parked {
-		p.Queues = append(p.Queues, topology.Queue{Name: name, Args: amqp091.Table{}})
-	}
-	states, err := objects.Of(r.conn.Control(), "").Look(ctx, p)
-	if err != nil {
-		return err
-	}
-	for _, q := range p.Queues {
-		state, there := states[q.Name]
+		q, there, err := r.look(ctx, name)
+		if err != nil {
+			return err
+		}
 		if !there {
 			return &delayer.Error{
-				Op: op, Object: fmt.Sprintf("queue %q", q.Name), Kind: delayer.ErrNotFound, Cause: errors.New("there is no such queue"),
+				Op: op, Object: fmt.Sprintf("queue %q", name), Kind: delayer.ErrNotFound, Cause: errors.New("there is no such queue"),
 				Hint: "a consumer of package retry declares it when it starts: is the name right?",
 			}
 		}
-		s.Parked = append(s.Parked, queue(q, state))
+		s.Parked = append(s.Parked, q)
 	}
 	return nil
 }
@@ -329,16 +321,21 @@ func (r *Reader) readEntries(ctx context.Context, s *Status) error {
 		if time.Since(r.absent[name]) < absentFor {
 			continue
 		}
-		q := topology.Queue{Name: name, Args: amqp091.Table{}}
-		states, err := objects.Of(r.conn.Control(), "").Look(ctx, topology.Plan{Queues: []topology.Queue{q}})
-		if err != nil {
+		switch q, there, err := r.look(ctx, name); {
+		case err != nil:
 			return err
-		}
-		if state, there := states[name]; there {
-			s.Entries = append(s.Entries, queue(q, state))
-		} else {
+		case there:
+			s.Entries = append(s.Entries, q)
+		default:
 			r.absent[name] = time.Now()
 		}
 	}
 	return nil
+}
+
+func (r *Reader) look(ctx context.Context, name string) (q Queue, there bool, err error) {
+	asked := topology.Queue{Name: name}
+	states, err := objects.Of(r.conn.Control(), "").Look(ctx, topology.Plan{Queues: []topology.Queue{asked}})
+	state, there := states[name]
+	return queue(asked, state), there, err
 }
