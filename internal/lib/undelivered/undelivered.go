@@ -123,18 +123,6 @@ const (
 	waitForAnswer = false
 )
 
-// Count returns the number of ready messages in all queues.
-func (b *Client) Count(ctx context.Context) (total int, err error) {
-	for _, name := range b.queues {
-		n, err := b.count(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	return total, nil
-}
-
 // count counts one queue, and waits for one that is slow. Those before the last may be missing.
 func (b *Client) count(ctx context.Context, queue string) (int, error) {
 	for {
