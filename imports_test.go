@@ -47,7 +47,7 @@ var places = []place{
 	{"internal/lib/messagejson", nil, []string{amqp}, "a format of messages knows no broker and no table"},
 	{"internal/lib/frame", nil, nil, "what frames look like is pure"},
 	{"internal/lib/format", nil, nil, "how a figure is written knows nothing of what it counts"},
-	{"internal/lib/attempt", []string{"", "internal/lib/message"}, []string{amqp}, "what a failed message carries is pure"},
+	{"internal/lib/attempt", []string{"", "internal/lib/message", "internal/lib/xdelay"}, []string{amqp}, "what a failed message carries is pure"},
 	{"internal/lib/acks", nil, nil, "when to acknowledge is pure"},
 	{"internal/lib/topicladder", []string{"topology"}, []string{amqp}, "which exchanges decide by a key is pure"},
 	{"internal/lib/bundle", []string{"", "internal/lib/brokertime", "internal/lib/messagejson"}, []string{amqp}, "the unit in which messages wait is pure"},

@@ -4,7 +4,6 @@ package attempt
 
 import (
 	"maps"
-	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/internal/lib/message"
+	"github.com/delayer-go/delayer/internal/lib/xdelay"
 )
 
 // Header is the name of the header of a message that is retried or parked. Its value is a table.
@@ -175,18 +175,14 @@ func (s State) Seen(d amqp091.Delivery) amqp091.Delivery {
 // maxPriority are lowered. What would send the message elsewhere, end it while it waits or make the
 // broker refuse it is left to the header: CC, BCC, expiration and user-id.
 func (s State) Publishing(d *amqp091.Delivery, maxPriority uint8) amqp091.Publishing {
-	headers := make(amqp091.Table, len(d.Headers)+1)
-	maps.Copy(headers, d.Headers)
-	for _, name := range [...]string{"CC", "BCC", "x-delivery-count", "x-acquired-count", message.NativeDelay} {
-		delete(headers, name)
-	}
-	headers[Header] = s.table()
-	return amqp091.Publishing{
-		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
-		DeliveryMode: min(d.DeliveryMode, amqp091.Persistent), Priority: min(d.Priority, maxPriority),
-		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp,
-		Type: d.Type, AppId: d.AppId, Body: d.Body,
-	}
+	const anonymous = ""
+	msg := message.Again(d, anonymous)
+	delete(msg.Headers, "CC")
+	delete(msg.Headers, "BCC")
+	msg.Headers[Header] = s.table()
+	msg.Expiration = ""
+	msg.DeliveryMode, msg.Priority = min(d.DeliveryMode, amqp091.Persistent), min(d.Priority, maxPriority)
+	return msg
 }
 
 func (s State) table() amqp091.Table {
@@ -253,13 +249,7 @@ func short(t amqp091.Table, name string) string {
 
 // number returns an integer of any width, not below low and not above high; low where it is none.
 func number(t amqp091.Table, name string, low, high int64) int64 {
-	var n int64
-	switch v := reflect.ValueOf(t[name]); {
-	case v.CanInt():
-		n = v.Int()
-	case v.CanUint():
-		n = int64(v.Uint())
-	}
+	n, _ := xdelay.Integer(t[name])
 	return min(max(n, low), high)
 }
 
