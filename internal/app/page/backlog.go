@@ -45,8 +45,6 @@ type Backlog struct {
 	done sync.WaitGroup
 	mu   sync.Mutex
 	job  *job // the last one; nil: there was none
-	// turns has one for each queue: two walks at a time would see a part of the messages each.
-	turns map[string]chan struct{}
 }
 
 // An item is a message that was not delivered. Its functions are for the visit alone.
@@ -108,8 +106,7 @@ func (m *item) has(text string) bool {
 
 // NewBacklog opens the queues of a configuration, until Close.
 func NewBacklog(cfg backend.Config, settings engine.Settings) *Backlog {
-	var mu sync.Mutex
-	returned := map[string]int{} // how many messages a look at a queue has, which is how many the next must read at least
+	var returned sync.Map // queue → how many messages a look at it has returned, which is how many the next must read at least
 	return newBacklog(func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
 		client, err := kept.Open(ctx, cfg, settings, queue)
 		if err != nil {
@@ -123,29 +120,27 @@ func NewBacklog(cfg backend.Config, settings engine.Settings) *Backlog {
 			}
 			defer sender.Close()
 		}
-		mu.Lock()
-		soon := max(returned[queue], mostShown)
-		mu.Unlock()
 		reader, total, err := client.Read(ctx)
 		if err != nil {
 			return 0, err
 		}
-		reader.Soon(soon)
+		before, _ := returned.LoadOrStore(queue, 0)
+		reader.Soon(max(before.(int), mostShown))
 		defer func() {
 			reader.Close()
-			mu.Lock()
-			defer mu.Unlock()
-			returned[queue] = reader.Returned()
+			returned.Store(queue, reader.Returned())
 		}()
 		return total, visitEach(ctx, reader, kept.NewLook(client), sender, visit)
 	}, time.Now)
 }
 
 func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int, error), now func() time.Time) *Backlog {
-	b := &Backlog{now: now, turns: map[string]chan struct{}{}}
+	b := &Backlog{now: now}
+	var turns sync.Map // queue → a place for one: two walks at a time would see a part of the messages each
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	b.walk = func(ctx context.Context, queue string, send bool, visit func(*item) error) (int, error) {
-		turn := b.turn(queue)
+		place, _ := turns.LoadOrStore(queue, make(chan struct{}, 1))
+		turn := place.(chan struct{})
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
@@ -161,15 +156,6 @@ func newBacklog(walk func(context.Context, string, bool, func(*item) error) (int
 		})
 	}
 	return b
-}
-
-func (b *Backlog) turn(queue string) chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.turns[queue] == nil {
-		b.turns[queue] = make(chan struct{}, 1)
-	}
-	return b.turns[queue]
 }
 
 // Close ends what is under way. The message that is being sent is finished.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"math"
@@ -146,13 +145,10 @@ func ratePanels(h hour) []panel {
 	return list
 }
 
-// perSecond is a rate.
+// perSecond is a rate, below 10 with two decimals where they are not zero.
 func perSecond(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case v < 10:
-		return cmp.Or(strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), "."), "0")
+	if v < 10 {
+		return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 	}
 	return format.Thousands(int(math.Round(v)))
 }
