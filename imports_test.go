@@ -88,7 +88,7 @@ var places = []place{
 	{"internal/app/entry", []string{"", "topology", "internal/lib", "internal/app/cli"}, []string{amqp}, "an entry takes a Delayer, whichever backend it is"},
 	{"internal/app/tokens", []string{"internal/lib/engine", "internal/lib/strict", "internal/app/entry"}, []string{"go.yaml.in/yaml/v3"}, "who may do what is known before anything is done"},
 	{"internal/app/certificate", []string{"internal/lib/engine"}, nil, "a certificate is for whatever listens"},
-	{"internal/app/proxy", []string{"internal/lib/engine", "internal/lib/frame", "internal/lib/pace", "internal/app/certificate", "internal/app/entry"}, nil, "a proxy knows frames, and leaves delays to an entry"},
+	{"internal/app/proxy", []string{"internal/lib/engine", "internal/lib/frame", "internal/lib/pace", "internal/app/certificate", "internal/app/entry"}, []string{amqp}, "a proxy knows frames, and leaves delays to an entry"},
 	{"internal/app/api", []string{"", "internal/lib/engine", "internal/lib/message", "internal/lib/messagejson", "internal/lib/pace", "internal/app/certificate", "internal/app/cli", "internal/app/entry", "internal/app/tokens"},
 		[]string{amqp, "github.com/danielgtaylor/huma/v2", "golang.org/x/net/netutil", xsync}, "an API takes a Delayer, whichever backend it is"},
 	{"internal/app/kept", []string{"topology", "backend", "backend/controller", "backend/plugin", "internal/lib", "internal/app/cli", "internal/app/entry"}, nil, "what was not delivered is read by a command and by a page"},

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/internal/app/entry"
 	"github.com/delayer-go/delayer/internal/lib/frame"
 )
@@ -24,19 +26,6 @@ const (
 	firstFrame   = 128 << 10 // the most bytes of a frame until the connection is tuned
 	largestFrame = 1 << 20   // and after that, whatever is agreed
 	mostChecked  = 1000      // exchanges
-)
-
-// Codes of replies.
-const (
-	connectionForced   = 320
-	accessRefused      = 403
-	notFound           = 404
-	preconditionFailed = 406
-	frameError         = 501
-	channelError       = 504
-	notAllowed         = 530
-	notImplemented     = 540
-	internalError      = 541
 )
 
 // A conn is a client's connection, and its own to the broker. One goroutine reads from the client and
@@ -204,7 +193,7 @@ func (c *conn) fromBroker(f frame.Frame) frame.Frame {
 		}
 	case frame.ChannelClose:
 		a := f.Args()
-		if code, _, method := a.Uint16(), a.Short(), a.Uint32(); code == notFound && frame.Method(method) == frame.Publish {
+		if code, _, method := a.Uint16(), a.Short(), a.Uint32(); code == amqp091.NotFound && frame.Method(method) == frame.Publish {
 			c.delayed.forget()
 		}
 		c.mu.Lock()
@@ -237,7 +226,7 @@ func (c *conn) up() error {
 		f, err := c.in.Read(int(c.most.Load()))
 		switch {
 		case errors.Is(err, frame.ErrSize), errors.Is(err, frame.ErrEnd):
-			return &ending{frameError, "FRAME_ERROR - delayer: " + err.Error()}
+			return &ending{amqp091.FrameError, "FRAME_ERROR - delayer: " + err.Error()}
 		case err != nil:
 			return err
 		}
@@ -268,7 +257,7 @@ func (c *conn) write(frames ...frame.Frame) error {
 func (c *conn) fromClient(f frame.Frame) error {
 	number := f.Channel()
 	if own := c.own.Load(); own != 0 && number == uint16(own) {
-		return &ending{channelError, "CHANNEL_ERROR - delayer: the number of the channel is above channel-max"}
+		return &ending{amqp091.ChannelError, "CHANNEL_ERROR - delayer: the number of the channel is above channel-max"}
 	}
 	if publish, is := c.begun[number]; is {
 		delete(c.begun, number)
@@ -288,7 +277,7 @@ func (c *conn) fromClient(f frame.Frame) error {
 	case frame.StartOK:
 		a.Long()
 		if mechanism := a.Short(); strings.EqualFold(mechanism, "EXTERNAL") { // it would be whom our certificate names
-			return &ending{accessRefused, "ACCESS_REFUSED - delayer: the broker does not see a client's certificate here, so log in with a password"}
+			return &ending{amqp091.AccessRefused, "ACCESS_REFUSED - delayer: the broker does not see a client's certificate here, so log in with a password"}
 		}
 	case frame.TuneOK:
 		channels, most, heartbeat := a.Uint16(), int64(a.Uint32()), a.Uint16()
@@ -360,7 +349,7 @@ func (c *conn) publish(method, properties frame.Frame) error {
 	if header {
 		with, err := properties.WithHeader(entry.ExchangeHeader, exchange)
 		if err != nil || int64(len(with)) > c.most.Load() {
-			c.refuse(properties.Channel(), frame.Publish, preconditionFailed, "PRECONDITION_FAILED - delayer: the headers of a message do not fit into a frame with the name of its exchange")
+			c.refuse(properties.Channel(), frame.Publish, amqp091.PreconditionFailed, "PRECONDITION_FAILED - delayer: the headers of a message do not fit into a frame with the name of its exchange")
 			return c.write(method, unpublishable(properties))
 		}
 		properties = with
@@ -374,11 +363,7 @@ func asks(properties []byte) bool {
 	if !bytes.Contains(properties, []byte("x-delay")) { // all begin so
 		return false
 	}
-	table, _, err := frame.Headers(properties)
-	if err != nil {
-		return true
-	}
-	fields, err := frame.Table(table)
+	fields, err := fieldsOf(properties)
 	return err != nil || slices.ContainsFunc(fields, func(f frame.Field) bool { return entry.Delays(f.Name) })
 }
 
@@ -387,14 +372,7 @@ func (c *conn) warnOf(properties []byte, exchange string) {
 	if !bytes.Contains(properties, []byte("elay")) && !bytes.Contains(properties, []byte("ELAY")) { // nearly all
 		return
 	}
-	table, _, err := frame.Headers(properties)
-	if err != nil {
-		return // the broker says what is wrong
-	}
-	fields, err := frame.Table(table)
-	if err != nil {
-		return
-	}
+	fields, _ := fieldsOf(properties) // the broker says what is wrong
 	for _, f := range fields {
 		odd := entry.Misspelt(f.Name)
 		if odd == "" {
@@ -404,6 +382,15 @@ func (c *conn) warnOf(properties []byte, exchange string) {
 			c.warnings.Warn(c.Log, odd, "exchange", exchange)
 		}
 	}
+}
+
+// fieldsOf are the headers in a message's properties; none if one of them cannot be read.
+func fieldsOf(properties []byte) ([]frame.Field, error) {
+	table, _, err := frame.Headers(properties)
+	if err != nil {
+		return nil, err
+	}
+	return frame.Table(table)
 }
 
 // unpublishable returns the properties of a message that has a body as long, but which the broker
@@ -427,7 +414,7 @@ func (c *conn) mayWrite(exchange string, rest frame.Fields) (bool, error) {
 	got, err := c.ask(
 		frame.NewMethod(own, frame.Publish, uint16(0), exchange, rest.Rest()), // the routing key counts with some brokers
 		unpublishable(frame.New(frame.TypeHeader, own, []byte(class+"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))))
-	if err != nil || got.code != preconditionFailed {
+	if err != nil || got.code != amqp091.PreconditionFailed {
 		return false, err
 	}
 	if len(c.checked) >= mostChecked {
@@ -448,7 +435,7 @@ type reply struct {
 func (c *conn) ask(frames ...frame.Frame) (reply, error) {
 	own := uint16(c.own.Load())
 	if own == 0 {
-		return reply{}, &ending{notAllowed, "NOT_ALLOWED - delayer: channel-max leaves no channel for the proxy"}
+		return reply{}, &ending{amqp091.NotAllowed, "NOT_ALLOWED - delayer: channel-max leaves no channel for the proxy"}
 	}
 	if !c.opened {
 		if _, err := c.exchange(frame.NewMethod(own, frame.ChannelOpen, "")); err != nil {
@@ -486,7 +473,7 @@ func (c *conn) cannot(what, exchange string, err error) error {
 		return err
 	}
 	c.warnings.Warn(c.Log, "a client's connection is ended: it was not possible to "+what, "exchange", exchange, "error", err)
-	return &ending{internalError, "INTERNAL_ERROR - delayer cannot " + what + ": its log says why"}
+	return &ending{amqp091.InternalError, "INTERNAL_ERROR - delayer cannot " + what + ": its log says why"}
 }
 
 // refuse makes the broker close a channel, and tells the client another reason than the broker. Who
@@ -527,11 +514,11 @@ func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	const failed = "PRECONDITION_FAILED - delayer: exchange '%.80s' "
 	switch why := c.Fronts.Refused(exchange); {
 	case !slices.Contains(ordinary, inner):
-		return c.refused(number, frame.ExchangeDeclare, preconditionFailed, failed+"needs the argument x-delayed-type: direct, topic, fanout or headers", exchange)
+		return c.refused(number, frame.ExchangeDeclare, amqp091.PreconditionFailed, failed+"needs the argument x-delayed-type: direct, topic, fanout or headers", exchange)
 	case c.vhost != c.Vhost:
-		return c.refused(number, frame.ExchangeDeclare, preconditionFailed, failed+"cannot be delayed in this virtual host, but in '%.80s'", exchange, c.Vhost)
+		return c.refused(number, frame.ExchangeDeclare, amqp091.PreconditionFailed, failed+"cannot be delayed in this virtual host, but in '%.80s'", exchange, c.Vhost)
 	case why != "":
-		return c.refused(number, frame.ExchangeDeclare, preconditionFailed, failed+"cannot be delayed: %s", exchange, why)
+		return c.refused(number, frame.ExchangeDeclare, amqp091.PreconditionFailed, failed+"cannot be delayed: %s", exchange, why)
 	}
 	declared := f // what the client's channel gets; its answer is the client's
 	declaration := func(channel uint16, bits byte) frame.Frame {
@@ -541,7 +528,7 @@ func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	switch {
 	case err != nil:
 		return err
-	case got.code == preconditionFailed && strings.Contains(got.text, "current is ''"+pluginType+"''"):
+	case got.code == amqp091.PreconditionFailed && strings.Contains(got.text, "current is ''"+pluginType+"''"):
 		if !c.takeOver {
 			return c.write(f) // the plugin delays
 		}
@@ -595,7 +582,7 @@ func (c *conn) bind(f frame.Frame, a frame.Fields) error {
 		return c.cannot("look whether an exchange is delayed", exchange, err)
 	}
 	if is {
-		return c.refused(f.Channel(), frame.ExchangeBind, notImplemented,
+		return c.refused(f.Channel(), frame.ExchangeBind, amqp091.NotImplemented,
 			"NOT_IMPLEMENTED - delayer: what comes to exchange '%.80s' through a binding would not be delayed: publish to it", exchange)
 	}
 	return c.write(f)

@@ -25,6 +25,8 @@ import (
 	"sync"
 	"time"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
 	"github.com/delayer-go/delayer/internal/app/certificate"
 	"github.com/delayer-go/delayer/internal/lib/engine"
 	"github.com/delayer-go/delayer/internal/lib/frame"
@@ -184,8 +186,8 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		case p.turning <- struct{}{}:
 			defer func() { <-p.turning }()
 			_ = client.SetDeadline(time.Now().Add(closeWithin))
-			if in, protocol, err := p.begin(&client); err == nil && protocol == amqp091 {
-				turnAway(client, in, notAllowed, "NOT_ALLOWED - delayer: there are as many connections as serve.amqp.max_connections allows")
+			if in, protocol, err := p.begin(&client); err == nil && protocol == version091 {
+				turnAway(client, in, amqp091.NotAllowed, "NOT_ALLOWED - delayer: there are as many connections as serve.amqp.max_connections allows")
 			}
 		default:
 		}
@@ -198,25 +200,25 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	}
 	dialing, cancel := context.WithTimeout(ctx, handshakeWithin)
 	defer cancel()
-	broker, err := p.Dial(dialing, protocol == amqp091)
+	broker, err := p.Dial(dialing, protocol == version091)
 	if err != nil {
 		p.warnings.Warn(p.Log, "a client is refused: the broker cannot be reached", "error", err)
-		if protocol == amqp091 {
-			turnAway(client, in, connectionForced, why+"the broker cannot be reached")
+		if protocol == version091 {
+			turnAway(client, in, amqp091.ConnectionForced, why+"the broker cannot be reached")
 		}
 		return
 	}
 	defer broker.Close() //nolint:errcheck // what was written was answered, or the broker is gone
 	p.Connected(1)
 	defer p.Connected(-1)
-	if protocol == amqp10 {
+	if protocol == version10 {
 		stopping()
 		copyBoth(ctx, client, in, broker)
 		return
 	}
 	c := newConn(p, client, in, broker)
 	stopping()
-	defer context.AfterFunc(ctx, func() { c.stop(connectionForced, why+"it is shutting down") })()
+	defer context.AfterFunc(ctx, func() { c.stop(amqp091.ConnectionForced, why+"it is shutting down") })()
 	c.run()
 }
 
@@ -225,8 +227,8 @@ type protocol int
 
 const (
 	unknown protocol = iota
-	amqp091
-	amqp10
+	version091
+	version10
 )
 
 const header091 = "AMQP\x00\x00\x09\x01"
@@ -246,9 +248,9 @@ func (p *Proxy) begin(client *net.Conn) (*bufio.Reader, protocol, error) {
 	switch id, version := head[4], string(head[5:]); {
 	case string(head) == header091:
 		_, err = in.Discard(len(header091))
-		return in, amqp091, err
+		return in, version091, err
 	case string(head[:4]) == "AMQP" && (id == 0 || id == 3) && version == "\x01\x00\x00": // 3: with SASL
-		return in, amqp10, nil
+		return in, version10, nil
 	}
 	_, err = (*client).Write([]byte(header091))
 	return in, unknown, err

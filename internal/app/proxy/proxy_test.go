@@ -126,7 +126,7 @@ func (r rig) serve(conn net.Conn, channels uint16) {
 			write(frame.NewMethod(f.Channel(), frame.ExchangeDeclare+1))
 		case frame.Publish: // the proxy's own is allowed
 			if channels == 0 && f.Channel() == 65535 {
-				write(frame.NewMethod(f.Channel(), frame.ChannelClose, uint16(preconditionFailed), "invalid expiration", uint32(frame.Publish)))
+				write(frame.NewMethod(f.Channel(), frame.ChannelClose, uint16(amqp.PreconditionFailed), "invalid expiration", uint32(frame.Publish)))
 			}
 			fallthrough
 		default:
@@ -176,7 +176,7 @@ func TestProxy_Limit(t *testing.T) {
 	require.ErrorContains(t, err, "max_connections")
 	var refused *amqp.Error
 	require.ErrorAs(t, err, &refused)
-	require.Equal(t, notAllowed, refused.Code)
+	require.Equal(t, amqp.NotAllowed, refused.Code)
 	require.NoError(t, first.Close())
 	require.Eventually(t, func() bool {
 		conn, err := r.dial()
@@ -217,13 +217,13 @@ func TestProxy_BadClients(t *testing.T) {
 		sent string
 		code uint16
 	}{
-		"EXTERNAL":          {header091 + string(startOK("external")), accessRefused},
-		"a frame too large": {begin + "\x03\x00\x01\x7f\xff\xff\xff", frameError},
-		"no end":            {begin + "\x08\x00\x00\x00\x00\x00\x00\x00", frameError},
-		"our channel":       {begin + string(frame.NewMethod(65535, frame.ChannelOpen, "")), channelError},
+		"EXTERNAL":          {header091 + string(startOK("external")), amqp.AccessRefused},
+		"a frame too large": {begin + "\x03\x00\x01\x7f\xff\xff\xff", amqp.FrameError},
+		"no end":            {begin + "\x08\x00\x00\x00\x00\x00\x00\x00", amqp.FrameError},
+		"our channel":       {begin + string(frame.NewMethod(65535, frame.ChannelOpen, "")), amqp.ChannelError},
 		"no answer": {begin + string(frame.NewMethod(1, frame.Publish, uint16(0), "unknown", "", byte(0))) +
-			string(frame.New(frame.TypeHeader, 1, []byte("\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00\x00\x09\x07x-delayV"))), internalError},
-		"cannot declare": {begin + string(frame.NewMethod(1, frame.ExchangeDeclare, uint16(0), "x", pluginType, byte(0), []byte("\x00\x00\x00\x1a\x0ex-delayed-typeS\x00\x00\x00\x06fanout"))), internalError},
+			string(frame.New(frame.TypeHeader, 1, []byte("\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x20\x00\x00\x00\x00\x09\x07x-delayV"))), amqp.InternalError},
+		"cannot declare": {begin + string(frame.NewMethod(1, frame.ExchangeDeclare, uint16(0), "x", pluginType, byte(0), []byte("\x00\x00\x00\x1a\x0ex-delayed-typeS\x00\x00\x00\x06fanout"))), amqp.InternalError},
 	} {
 		f := r.until(r.raw(c.sent), frame.Close)
 		a := f.Args()
@@ -344,7 +344,7 @@ func TestProxy_Stops(t *testing.T) {
 	require.NoError(t, ch.Publish("orders", "key", false, false, amqp.Publishing{Body: []byte("before")}))
 	r.stop()
 	why := <-closed
-	require.Equal(t, connectionForced, why.Code)
+	require.Equal(t, amqp.ConnectionForced, why.Code)
 	require.Equal(t, "CONNECTION_FORCED - delayer: it is shutting down", why.Reason)
 	r.bodies("before")
 	rest, _ := io.ReadAll(silent)
