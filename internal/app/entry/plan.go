@@ -29,7 +29,8 @@ type Spec struct {
 	proxied bool // see [Proxied]
 }
 
-var types = []string{amqp091.ExchangeDirect, amqp091.ExchangeTopic, amqp091.ExchangeFanout, amqp091.ExchangeHeaders}
+// Types are the types of exchanges that every broker has.
+var Types = []string{amqp091.ExchangeDirect, amqp091.ExchangeTopic, amqp091.ExchangeFanout, amqp091.ExchangeHeaders}
 
 // mostName is how long a name may be in bytes: names of queues are made of it and the prefix.
 const mostName = 100
@@ -60,8 +61,8 @@ func (s Spec) check(all []Spec) error {
 		return fmt.Errorf("a name is longer than %d bytes", mostName)
 	case strings.HasPrefix(s.Name, "amq."), strings.HasPrefix(s.To, "amq."):
 		return fmt.Errorf("names that begin with amq. belong to the broker")
-	case s.Type != "" && !slices.Contains(types, s.Type):
-		return fmt.Errorf("type: %q is none of %s", s.Type, strings.Join(types, ", "))
+	case s.Type != "" && !slices.Contains(Types, s.Type):
+		return fmt.Errorf("type: %q is none of %s", s.Type, strings.Join(Types, ", "))
 	case s.To == "" && len(s.Allow) == 0:
 		return fmt.Errorf("write to: the exchange that consumers bind to; or allow: those that publishers may choose")
 	case s.To != "" && len(s.Allow) > 0:

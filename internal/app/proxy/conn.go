@@ -492,8 +492,6 @@ func (c *conn) refused(channel uint16, method frame.Method, code uint16, format 
 
 const pluginType = "x-delayed-message"
 
-var ordinary = []string{"direct", "topic", "fanout", "headers"}
-
 // declare declares an exchange of the plugin's type as one of the type in its arguments.
 func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	const passive, noWait = 1, 1 << 4
@@ -513,7 +511,7 @@ func (c *conn) declare(f frame.Frame, a frame.Fields) error {
 	binary.BigEndian.PutUint32(rest, uint32(len(rest)-4)) //nolint:gosec // less than a frame
 	const failed = "PRECONDITION_FAILED - delayer: exchange '%.80s' "
 	switch why := c.Fronts.Refused(exchange); {
-	case !slices.Contains(ordinary, inner):
+	case !slices.Contains(entry.Types, inner):
 		return c.refused(number, frame.ExchangeDeclare, amqp091.PreconditionFailed, failed+"needs the argument x-delayed-type: direct, topic, fanout or headers", exchange)
 	case c.vhost != c.Vhost:
 		return c.refused(number, frame.ExchangeDeclare, amqp091.PreconditionFailed, failed+"cannot be delayed in this virtual host, but in '%.80s'", exchange, c.Vhost)

@@ -133,9 +133,7 @@ func New(x inventory.Exchange, mode Mode) Record {
 
 // CanBeSwitched reports whether an exchange routes by a type that a migration knows.
 func CanBeSwitched(x inventory.Exchange) bool {
-	return slices.Contains([]string{
-		amqp091.ExchangeDirect, amqp091.ExchangeFanout, amqp091.ExchangeHeaders, amqp091.ExchangeTopic,
-	}, x.DelayedType())
+	return slices.Contains(entry.Types, x.DelayedType())
 }
 
 // A Lock is held by one tool at a time. It is a queue that belongs to a connection, and is gone
