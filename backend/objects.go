@@ -126,8 +126,7 @@ func Remove(ctx context.Context, cfg Config, force bool) error {
 				return &delayer.Error{
 					Op: "remove", Backend: s.Backend, Object: "topology of prefix " + s.Prefix, Kind: delayer.ErrConflict,
 					Cause: errors.New(says),
-					Hint: "wait until nothing waits, and close the Delayers and controllers of the prefix; " +
-						"or, to delete what waits too: delayer topology remove --force --prefix " + s.Prefix,
+					Hint:  "wait until nothing waits, and close the Delayers and controllers of the prefix; or, to delete what waits too: delayer topology remove --force --prefix " + s.Prefix,
 				}
 			}
 		}

@@ -185,8 +185,7 @@ func (c Config) ladder() (ladder, error) {
 	}
 	l, err := c.Steps.ladder(c.Tick)
 	if err == nil && c.Routing == Topic && !l.doubles() {
-		return l, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit: "+
-			"the steps must double from the tick on, as those of binary do", string(c.Steps))
+		return l, badConfig("steps", "%.64q needs routing: source, because a word of a topic key is one bit: the steps must double from the tick on, as those of binary do", string(c.Steps))
 	}
 	return l, err
 }

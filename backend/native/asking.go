@@ -147,8 +147,7 @@ func (a *asking) came(d *amqp091.Delivery) error {
 		l.passed++
 		l.last = max(l.last, q.rung)
 	case l.passed < l.last:
-		l.err = fmt.Errorf("what waits in queue %s comes in another order: "+
-			"a node fails, or the queue has another leader", a.wait(q.queue))
+		l.err = fmt.Errorf("what waits in queue %s comes in another order: a node fails, or the queue has another leader", a.wait(q.queue))
 	default:
 		l.round++
 		a.narrow(q.queue, message.LastDeath(d.Headers))
@@ -194,8 +193,7 @@ func (a *asking) narrow(queue int, dated time.Time) {
 func (a *asking) learn(queue int, until time.Time) {
 	l, clock := &a.ladders[queue], a.clocks[queue]
 	if by := clock.Learn(l.sent, l.marked, l.from, until); by != 0 {
-		a.log.Warn("the clock of a queue does not agree with what was known: "+
-			"was it set, or does another node lead the queue?",
+		a.log.Warn("the clock of a queue does not agree with what was known: was it set, or does another node lead the queue?",
 			"queue", a.wait(queue), "ahead", by.Round(time.Millisecond))
 	}
 	if _, l.done = clock.Read(); !l.done {
@@ -214,7 +212,6 @@ var errIgnored = errors.New("a message that must wait in queue")
 func (a *asking) ignored(queue int) {
 	a.gate.ignored(a.conn, queue)
 	a.ladders[queue].err = fmt.Errorf("%w %s was delivered at once: "+
-		"this node, or a member of that queue, is older than RabbitMQ 4.4 "+
-		"(rabbitmq-queues quorum_status must show machine version 9); "+
+		"this node, or a member of that queue, is older than RabbitMQ 4.4 (rabbitmq-queues quorum_status must show machine version 9); "+
 		"or the clock of its leader is hours ahead", errIgnored, a.wait(queue))
 }

@@ -127,8 +127,7 @@ func explain(err error, version string) error {
 	return &delayer.Error{
 		Op: "open", Backend: Name, Kind: delayer.ErrNotFound,
 		Cause: errors.New("RabbitMQ " + version + " has no exchange type " + delayedMessage),
-		Hint: "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; " +
-			"or use backend binaryladder, fixedtiers or controller, which need none",
+		Hint:  "enable the plugin rabbitmq_delayed_message_exchange, which exists up to RabbitMQ 4.2; or use backend binaryladder, fixedtiers or controller, which need none",
 	}
 }
 

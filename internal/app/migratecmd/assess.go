@@ -20,8 +20,7 @@ import (
 type assessCmd struct{ commonFlags }
 
 func (c *assessCmd) Help() string {
-	return "It counts what waits in the plugin: the broker reads the plugin's whole table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or " +
-		"if the broker could not be asked."
+	return "It counts what waits in the plugin: the broker reads the plugin's whole table for that. The exit status is 0 if nothing stands in the way, and 1 if something does, or if the broker could not be asked."
 }
 
 func (c *assessCmd) Run(ctx context.Context, s cli.Streams) error {
@@ -75,8 +74,7 @@ func writeExchanges(out io.Writer, q assess.Question, waits map[string]wait) err
 	fmt.Fprintf(out, "RabbitMQ %s, %s, vhost %q\n", q.Version, cli.Count(len(q.Nodes), "node"), q.Vhost)
 	steps := assess.Steps(q, func(exchange string) bool { return waits[exchange].rows == 0 })
 	if len(steps) == 0 {
-		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message, and no migration of this prefix: "+
-			"there is nothing to migrate (another vhost? it is the one of the URL)")
+		_, err := fmt.Fprintln(out, "it has no exchange of type x-delayed-message, and no migration of this prefix: there is nothing to migrate (another vhost? it is the one of the URL)")
 		return err
 	}
 	fmt.Fprintln(out)

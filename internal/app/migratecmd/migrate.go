@@ -68,8 +68,7 @@ func (f *commonFlags) reach(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	if m.cfg.Management == "" {
-		return nil, errors.New("no management API: give --management, or management in the " +
-			"configuration (http://user:password@host:15672)")
+		return nil, errors.New("no management API: give --management, or management in the configuration (http://user:password@host:15672)")
 	}
 	client, vhost, err := m.settings.API()
 	if err != nil {
@@ -127,8 +126,7 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		if x.Delayed() {
-			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; "+
-				"or delete it, if nothing uses it)", c.Exchange)
+			return fmt.Errorf("exchange %q is still the plugin's (run delayer migrate switch first; or delete it, if nothing uses it)", c.Exchange)
 		}
 		r, found, err := record.Read(ctx, m.api, m.settings.Prefix, c.Exchange)
 		if err != nil {
@@ -139,8 +137,7 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 			return err
 		}
 		if w := waiting(tables, m.vhost)[c.Exchange]; w.rows > 0 {
-			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, "+
-				"or take them out with delayer migrate evacuate)",
+			return fmt.Errorf("the plugin holds %s for exchange %q, the last due %s (wait for them, or take them out with delayer migrate evacuate)",
 				cli.Count(w.rows, "message"), c.Exchange, cli.Ago(w.latest, time.Now()))
 		}
 		if !found { // a run before may have been killed at its end
@@ -150,8 +147,7 @@ func (c *retireCmd) Run(ctx context.Context, s cli.Streams) error {
 		if err := swapper.Lock.Delete(record.Name(m.settings.Prefix, c.Exchange)); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record "+
-			"is deleted\n", cli.Shown(c.Exchange))
+		fmt.Fprintf(s.Out, "exchange %s is retired: the plugin is not needed for it, and its record is deleted\n", cli.Shown(c.Exchange))
 		if r.Mode == record.Serving {
 			fmt.Fprintln(s.Out, "delayer serve goes on passing on what is published to it")
 		}
@@ -172,12 +168,10 @@ func (m *session) last(ctx context.Context, s cli.Streams, tables []node.Table) 
 		}
 	}
 	if rows > 0 || slices.ContainsFunc(all, inventory.Exchange.Delayed) {
-		_, err = fmt.Fprintf(s.Out, "the plugin must stay: it holds %s, and vhost %s may have exchanges of it: delayer "+
-			"migrate assess lists them for each vhost\n", cli.Count(rows, "message"), cli.Shown(m.vhost))
+		_, err = fmt.Fprintf(s.Out, "the plugin must stay: it holds %s, and vhost %s may have exchanges of it: delayer migrate assess lists them for each vhost\n", cli.Count(rows, "message"), cli.Shown(m.vhost))
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has "+
-		"one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n",
+	_, err = fmt.Fprintf(s.Out, "vhost %s has no exchange of the plugin any more. When no vhost has one, on each node:\n  rabbitmq-plugins disable rabbitmq_delayed_message_exchange\n",
 		cli.Shown(m.vhost))
 	return err
 }
@@ -221,19 +215,16 @@ func (c *switchCmd) Run(ctx context.Context, s cli.Streams) error {
 		}
 		if mode == record.InPlace {
 			writeResult(s.Out, "an ordinary exchange", result)
-			fmt.Fprintln(s.Out, "next: wait, or delayer migrate evacuate, and then retire; rollback "+
-				"undoes it until then")
+			fmt.Fprintln(s.Out, "next: wait, or delayer migrate evacuate, and then retire; rollback undoes it until then")
 			return nil
 		}
 		writeResult(s.Out, "an exchange of delayer serve", result)
 		if policy := result.Now.Policy; policy != "" {
-			fmt.Fprintf(s.Out, "policy %s applies to the exchange: if it sets an alternate "+
-				"exchange, let one do so for exchange %s too\n",
+			fmt.Fprintf(s.Out, "policy %s applies to the exchange: if it sets an alternate exchange, let one do so for exchange %s too\n",
 				cli.Shown(policy), cli.Shown(string(result.Record.Target)))
 		}
 		spec := result.Record.Spec()
-		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or "+
-			"evacuate, and retire; rollback undoes it until then\n"+
+		fmt.Fprintf(s.Out, "next: delayer serve, with this in its configuration; then wait, or evacuate, and retire; rollback undoes it until then\n"+
 			"serve:\n  exchanges:\n    - {name: %q, type: %s, to: %q}\n",
 			spec.Name, spec.Type, spec.To)
 		return nil
@@ -259,9 +250,7 @@ func writeResult(out io.Writer, what string, r swap.Result) {
 		fmt.Fprintf(out, "exchange %s was %s already, with %s\n", cli.Shown(r.Now.Name), what, bindings)
 		return
 	}
-	fmt.Fprintf(out, "exchange %s is %s now, with %s\nit was there all the time: nothing was lost, "+
-		"and publishers saw no error\n",
-		cli.Shown(r.Now.Name), what, bindings)
+	fmt.Fprintf(out, "exchange %s is %s now, with %s\nit was there all the time: nothing was lost, and publishers saw no error\n", cli.Shown(r.Now.Name), what, bindings)
 }
 
 type rollbackCmd struct{ exchangeFlags }

@@ -41,8 +41,7 @@ func (f *postgresFlags) open(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, errors.New("the database's URL cannot be read (it looks like postgres://user:password@host:5432/database, " +
-			"with special characters of the password percent-encoded)")
+		return nil, errors.New("the database's URL cannot be read (it looks like postgres://user:password@host:5432/database, with special characters of the password percent-encoded)")
 	}
 	return pgxpool.NewWithConfig(ctx, config)
 }

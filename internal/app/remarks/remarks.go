@@ -46,8 +46,7 @@ func Of(s status.Status) (list []Remark) {
 		alarm("no Delayer sends misrouted messages on: start one, or send those that are due with delayer messages retry")
 	}
 	if len(s.Others) > 0 {
-		alarm("messages in queues of another configuration, %s first: let a Delayer with that configuration run "+
-			"until they are delivered", cli.Shown(s.Others[0].Name))
+		alarm("messages in queues of another configuration, %s first: let a Delayer with that configuration run until they are delivered", cli.Shown(s.Others[0].Name))
 	}
 	for _, one := range s.Backends {
 		for _, text := range counting(one, s.Time) {

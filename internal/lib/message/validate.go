@@ -148,8 +148,7 @@ func Validate(exchange, key string, msg *amqp091.Publishing, lim Limits) error {
 	if lim.Hops > 0 {
 		growth = fmt.Sprintf(" after %d hops, each of which adds the routing key and CC", lim.Hops)
 	}
-	return fmt.Errorf("properties and headers take %d bytes%s, but must fit into one frame of %d: "+
-		"put the data into the body, and bind queues to an exchange instead of listing keys", size, growth, lim.FrameSize)
+	return fmt.Errorf("properties and headers take %d bytes%s, but must fit into one frame of %d: put the data into the body, and bind queues to an exchange instead of listing keys", size, growth, lim.FrameSize)
 }
 
 // validateName refuses names that cannot be bound. The broker removes line breaks from a name in a

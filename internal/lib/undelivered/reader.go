@@ -184,8 +184,7 @@ func (r *Reader) Next(ctx context.Context) (*Kept, error) {
 				return r.Next(ctx)
 			}
 			if count > 0 && waited >= silentFor {
-				return nil, r.client.explain("read", q.name, fmt.Errorf("it has %d messages and delivers none: "+
-					"is it one with a single active consumer? Its messages cannot be looked at", count))
+				return nil, r.client.explain("read", q.name, fmt.Errorf("it has %d messages and delivers none: is it one with a single active consumer? Its messages cannot be looked at", count))
 			}
 			if count > 0 {
 				continue

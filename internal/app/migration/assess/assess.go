@@ -57,11 +57,8 @@ func Assess(q Question) []Finding {
 		for _, d := range q.Delayed {
 			f.exchange(q, d)
 		}
-		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when "+
-			"they start get 406 PRECONDITION_FAILED after the switch, "+
-			"or 503 once the plugin is disabled. The broker does not show which do",
-			"before the switch, let them connect to the proxy of delayer serve, or declare it "+
-				"passively, or not at all")
+		f.add(Warning, "applications", "those that declare an exchange as x-delayed-message when they start get 406 PRECONDITION_FAILED after the switch, or 503 once the plugin is disabled. The broker does not show which do",
+			"before the switch, let them connect to the proxy of delayer serve, or declare it passively, or not at all")
 	}
 	for _, x := range q.Exchanges {
 		if _, _, err := record.Of(q.Prefix, x); err != nil {
@@ -133,36 +130,28 @@ func (f *findings) broker(q Question) {
 	about := "RabbitMQ " + q.Version
 	switch {
 	case atLeast(q.Version, 4, 3):
-		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and "+
-			"exchanges of type x-delayed-message route nothing",
-			"what waited is on the broker of the former series: migrate there. Here, delete the "+
-				"exchanges and declare them with an ordinary type")
+		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and exchanges of type x-delayed-message route nothing",
+			"what waited is on the broker of the former series: migrate there. Here, delete the exchanges and declare them with an ordinary type")
 	case !hasPlugin(q):
-		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route "+
-			"nothing. Disabling it deletes what waits",
+		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route nothing. Disabling it deletes what waits",
 			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again")
 	case !atLeast(q.Version, 4, 0) && q.Enabled(inventory.Khepri):
 		f.add(Blocker, about, "it has an early Khepri, in which no exchange can be switched", "upgrade to 4.0, 4.1 or 4.2")
 	case !atLeast(q.Version, 4, 0):
 	case q.Enabled(inventory.Khepri):
-		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is "+
-			"gone, unless the plugin came later", "")
+		f.add(Warning, about, "feature flag khepri_db is on. What waited when it was enabled is gone, unless the plugin came later", "")
 	default:
-		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's "+
-			"tables with all that waits, and RabbitMQ 4.3 demands it",
+		f.add(Warning, about, "feature flag khepri_db is off. Enabling it deletes the plugin's tables with all that waits, and RabbitMQ 4.3 demands it",
 			"neither enable it nor upgrade to 4.3 before retire; beware of enable_feature_flag all")
 	}
 	if !atLeast(q.Version, 3, 13) {
-		f.add(Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was "+
-			"published, so what waits in the plugin at the switch waits a second time in delayer "+
-			"serve: late, not lost",
+		f.add(Warning, "mode serve", "before RabbitMQ 3.13 consumers see x-delay as it was published, so what waits in the plugin at the switch waits a second time in delayer serve: late, not lost",
 			"evacuate right after the switch with --leave 10s; or switch in place")
 	}
 	for _, n := range q.Nodes {
 		if !n.Running {
 			f.add(Blocker, "node "+n.Name, "it does not run: what waits there can be neither counted nor moved",
-				"start it, or decide that what waits there is lost and remove it: rabbitmqctl "+
-					"forget_cluster_node")
+				"start it, or decide that what waits there is lost and remove it: rabbitmqctl forget_cluster_node")
 		}
 	}
 }
@@ -183,55 +172,42 @@ func (f *findings) configuration(q Question) {
 		f.add(Blocker, about, "it is what you leave", "configure another: backend: binaryladder")
 		return
 	case l.Max < PluginMax:
-		f.add(Warning, about, fmt.Sprintf("its longest delay is %s, the plugin's 49.7 days: longer "+
-			"ones are refused", cli.Short(l.Max)), "does your code use longer ones?")
+		f.add(Warning, about, fmt.Sprintf("its longest delay is %s, the plugin's 49.7 days: longer ones are refused", cli.Short(l.Max)), "does your code use longer ones?")
 	}
 	switch {
 	case len(l.Tiers) > 0:
-		f.add(Warning, about, fmt.Sprintf("it has %s only; others become the next longer one, or "+
-			"are refused", cli.Count(len(l.Tiers), "delay")), "does your code use others?")
+		f.add(Warning, about, fmt.Sprintf("it has %s only; others become the next longer one, or are refused", cli.Count(len(l.Tiers), "delay")), "does your code use others?")
 	case l.Resolution > time.Millisecond:
 		f.add(Warning, about, fmt.Sprintf("its tick is %s: other delays become the next longer one",
-			cli.Short(l.Resolution)), "does your code use finer ones? backend: binaryladder, "+
-			"binaryladder: {tick: 1ms}")
+			cli.Short(l.Resolution)), "does your code use finer ones? backend: binaryladder, binaryladder: {tick: 1ms}")
 	}
 	if !l.Ordered {
 		f.add(Note, about, "messages with equal delays do not keep their order", "")
 	}
-	f.add(Note, about, "whether its names are free, the user's permissions suffice and no policy "+
-		"harms it is not looked at here", "delayer topology apply, then delayer topology verify")
+	f.add(Note, about, "whether its names are free, the user's permissions suffice and no policy harms it is not looked at here", "delayer topology apply, then delayer topology verify")
 }
 
 func (f *findings) exchange(q Question, d inventory.Definition) {
 	about := fmt.Sprintf("exchange %q", d.Name)
 	if to, _ := d.Arguments["alternate-exchange"].(string); to != "" {
-		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives "+
-			"a copy of every delayed message at once; "+
-			"after the switch only unroutable messages go there", to),
+		f.add(Warning, about, fmt.Sprintf("it has alternate exchange %q, to which the plugin gives a copy of every delayed message at once; after the switch only unroutable messages go there", to),
 			"see whether a consumer counts on those copies")
 	}
 	if len(d.In) > 0 {
-		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is "+
-			"delayed by delayer serve; "+
-			"without it, those who publish to the other exchanges must use the library too", "")
+		f.add(Note, about, "other exchanges lead to it, and will. An x-delay that comes that way is delayed by delayer serve; without it, those who publish to the other exchanges must use the library too", "")
 	}
 	if !d.Durable {
-		f.add(Warning, about, "it is transient: it, and all that waits for it, is gone after a "+
-			"restart of the broker. It cannot be switched to delayer serve",
+		f.add(Warning, about, "it is transient: it, and all that waits for it, is gone after a restart of the broker. It cannot be switched to delayer serve",
 			"migrate between two restarts, in place")
 	}
 	if d.AutoDelete {
-		f.add(Warning, about, "it is auto-delete: RabbitMQ deletes it with its last binding, and "+
-			"then loses what waits for it", "keep one binding until retire")
+		f.add(Warning, about, "it is auto-delete: RabbitMQ deletes it with its last binding, and then loses what waits for it", "keep one binding until retire")
 	}
 	switch {
 	case !record.CanBeSwitched(d.Exchange):
-		f.add(Blocker, about, fmt.Sprintf("its x-delayed-type is %q: it cannot be "+
-			"switched", d.DelayedType()), "let its publishers use another exchange, wait until "+
-			"nothing is left, and delete it")
+		f.add(Blocker, about, fmt.Sprintf("its x-delayed-type is %q: it cannot be switched", d.DelayedType()), "let its publishers use another exchange, wait until nothing is left, and delete it")
 	case d.DelayedType() == amqp091.ExchangeTopic && q.Enabled(inventory.Khepri):
-		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table "+
-			"for a topic exchange of the plugin. What still waits is delivered after the switch",
+		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table for a topic exchange of the plugin. What still waits is delivered after the switch",
 			"switch it soon; a rollback makes it drop again")
 	}
 }

@@ -193,8 +193,7 @@ func (j Job) move(ctx context.Context, name string, batch node.Batch, a *Account
 	}
 	removed, err := j.Nodes.Remove(ctx, name, j.Vhost, published)
 	if err != nil {
-		return errors.Join(failed, fmt.Errorf("%w (run the command again; %d messages were published "+
-			"and are in the plugin still, so they come twice)", err, len(published)))
+		return errors.Join(failed, fmt.Errorf("%w (run the command again; %d messages were published and are in the plugin still, so they come twice)", err, len(published)))
 	}
 	a.Moved += len(published)
 	a.Twice += len(published) - removed // the plugin has delivered these meanwhile

@@ -49,6 +49,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/lib/broker"
+	"github.com/delayer-go/delayer/internal/lib/delivery"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
@@ -89,15 +90,11 @@ func (s *Swapper) Begin(ctx context.Context, mode record.Mode) (r record.Record,
 	switch {
 	case err != nil:
 	case found && r.Mode != mode:
-		err = s.fail("switch", "run delayer migrate rollback first, and switch then",
-			"it was switched with --mode %s", r.Mode)
+		err = s.fail("switch", "run delayer migrate rollback first, and switch then", "it was switched with --mode %s", r.Mode)
 	case !found && !x.Delayed():
-		err = s.fail("switch", "only an exchange of type x-delayed-message is migrated",
-			"its type is %s", x.Type)
+		err = s.fail("switch", "only an exchange of type x-delayed-message is migrated", "its type is %s", x.Type)
 	case !found && !record.CanBeSwitched(x.Exchange):
-		err = s.fail("switch", "let its publishers use another exchange, wait until "+
-			"nothing is left, and delete it",
-			"it routes by type %q, which cannot be switched", x.DelayedType())
+		err = s.fail("switch", "let its publishers use another exchange, wait until nothing is left, and delete it", "it routes by type %q, which cannot be switched", x.DelayedType())
 	case !found:
 		r = record.New(x.Exchange, mode)
 	}
@@ -154,8 +151,7 @@ func (s *Swapper) Rollback(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if !found {
-		return Result{}, s.fail("rollback", "delayer migrate assess shows what there is",
-			"it has no record: nothing was switched, or it was rolled back or retired")
+		return Result{}, s.fail("rollback", "delayer migrate assess shows what there is", "it has no record: nothing was switched, or it was rolled back or retired")
 	}
 	change := s.reshaping(r, node.Delayed)
 	if err := s.Node.CanReshape(ctx, change); err != nil {
@@ -180,14 +176,12 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 		return s.fail("switch", "use --mode in-place", "delayer serve refuses it: %w", err)
 	}
 	if !x.Durable {
-		return s.fail("switch", "use --mode in-place",
-			"it is transient, and an exchange of delayer serve is durable")
+		return s.fail("switch", "use --mode in-place", "it is transient, and an exchange of delayer serve is durable")
 	}
 	for _, b := range x.Out {
 		if b.ToExchange && slices.ContainsFunc(x.In, func(in objects.Bound) bool { return in.Source == b.Target }) {
 			return s.fail("switch", "use --mode in-place, or remove one of the two bindings",
-				"exchange %q is bound to it and it to that: messages would circle through delayer "+
-					"serve", b.Target)
+				"exchange %q is bound to it and it to that: messages would circle through delayer serve", b.Target)
 		}
 	}
 	// Asked for, not tried: on RabbitMQ 4.0.5 a declaration that conflicts was seen to get no answer,
@@ -200,23 +194,21 @@ func (s *Swapper) prepareServe(ctx context.Context, r record.Record, x inventory
 	case err != nil:
 		return err
 	case served.Arguments["alternate-exchange"] != marker.Alternate:
-		return s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s; then "+
-			"stop delayer serve, and delete exchange %q", spec.Type, target, marker.Name),
+		return s.fail("switch", fmt.Sprintf("let its entry have type: %s and to: %s; then stop delayer serve, and delete exchange %q", spec.Type, target, marker.Name),
 			"delayer serve was configured in another way for it")
 	}
-	there, err := s.exists(ctx, target)
+	there, err := delivery.Exists(ctx, s.Control, target, "")
 	if err != nil {
 		return err
 	}
-	if there && !ours {
-		return s.fail("switch", "rename that, or use --mode in-place",
-			"its bindings would go to exchange %q, which exists already", target)
+	if there == delivery.There && !ours {
+		return s.fail("switch", "rename that, or use --mode in-place", "its bindings would go to exchange %q, which exists already", target)
 	}
 	if err := objects.Of(s.Control, "").Apply(ctx, spec.Side(s.Prefix)); err != nil {
 		return err
 	}
 	if err := s.bindTarget(ctx, r, x); err != nil {
-		if !there { // nothing leads to it yet
+		if there == delivery.Gone { // nothing leads to it yet
 			_ = s.Control.Do(ctx, func(ch *amqp091.Channel) error {
 				const ifUnused = false
 				return ch.ExchangeDelete(target, ifUnused, waitForAnswer)
@@ -257,16 +249,13 @@ func (s *Swapper) bindTarget(ctx context.Context, r record.Record, x inventory.D
 		}
 		return nil
 	})
-	known := &delayer.Error{Op: "switch", Object: fmt.Sprintf("exchange %q",
-		s.Exchange), Kind: delayer.ErrConflict, Cause: err}
+	known := &delayer.Error{Op: "switch", Object: fmt.Sprintf("exchange %q", s.Exchange), Kind: delayer.ErrConflict, Cause: err}
 	switch broker.Code(err) {
 	case amqp091.ResourceLocked:
-		known.Hint = "delayer serve cannot feed an exclusive queue, because only its own connection " +
-			"can bind it: use --mode in-place, or let its consumer declare it without exclusive"
+		known.Hint = "delayer serve cannot feed an exclusive queue, because only its own connection can bind it: use --mode in-place, or let its consumer declare it without exclusive"
 		return known
 	case amqp091.AccessRefused:
-		known.Kind, known.Hint = delayer.ErrAccess, "the user needs configure, write and read for "+
-			"the target, write for its queues: rabbitmqctl set_permissions"
+		known.Kind, known.Hint = delayer.ErrAccess, "the user needs configure, write and read for the target, write for its queues: rabbitmqctl set_permissions"
 		return known
 	}
 	return broker.Explain("switch", "", fmt.Sprintf("exchange %q", target), err)
@@ -281,29 +270,17 @@ func (s *Swapper) notServed(ctx context.Context) error {
 	case err != nil:
 		return broker.Explain("look at", "", fmt.Sprintf("queue %q", queue), err)
 	case q.Consumers > 0:
-		return s.fail("switch", "take it out of the configuration of delayer serve, and start that "+
-			"anew", "delayer serve serves it: queue %q is consumed", queue)
+		return s.fail("switch", "take it out of the configuration of delayer serve, and start that anew", "delayer serve serves it: queue %q is consumed", queue)
 	}
 	return nil
-}
-
-func (s *Swapper) exists(ctx context.Context, exchange string) (bool, error) {
-	err := s.Control.Do(ctx, func(ch *amqp091.Channel) error {
-		const durable, autoDelete, internal = true, false, false
-		return ch.ExchangeDeclarePassive(exchange, amqp091.ExchangeDirect, durable, autoDelete, internal, waitForAnswer, nil)
-	})
-	if broker.Code(err) == amqp091.NotFound {
-		return false, nil
-	}
-	return err == nil, broker.Explain("look at", "", fmt.Sprintf("exchange %q", exchange), err)
 }
 
 // reshaping makes the exchange of a record into a shape.
 func (s *Swapper) reshaping(r record.Record, to node.Shape) node.Reshaping {
 	change := node.Reshaping{
 		Vhost: s.Vhost, Exchange: s.Exchange, Lock: s.Lock.Name, Token: s.Lock.Token,
-		Behind: cmp.Or(string(r.Target), record.Name(s.Prefix, s.Exchange)), Hold: record.Hold(s.Prefix,
-			s.Exchange), Queue: entry.NamesOf(s.Prefix, s.Exchange).Queue,
+		Behind: cmp.Or(string(r.Target), record.Name(s.Prefix, s.Exchange)), Hold: record.Hold(s.Prefix, s.Exchange),
+		Queue:  entry.NamesOf(s.Prefix, s.Exchange).Queue,
 		Routes: r.Type, Type: r.Type, AutoDelete: r.AutoDelete, Internal: r.Internal, Alternate: string(r.Alternate), Shape: to,
 	}
 	switch to {
@@ -318,13 +295,11 @@ func (s *Swapper) reshaping(r record.Record, to node.Shape) node.Reshaping {
 
 // again tells that the same command finishes what was begun.
 func again(err error) error {
-	return fmt.Errorf("%w (run the same command again: it finishes what was begun; delayer migrate "+
-		"rollback undoes it)", err)
+	return fmt.Errorf("%w (run the same command again: it finishes what was begun; delayer migrate rollback undoes it)", err)
 }
 
 func (s *Swapper) fail(op, hint, format string, args ...any) error {
-	return &delayer.Error{Op: op, Object: fmt.Sprintf("exchange %q",
-		s.Exchange), Kind: delayer.ErrConflict, Cause: fmt.Errorf(format, args...), Hint: hint}
+	return &delayer.Error{Op: op, Object: fmt.Sprintf("exchange %q", s.Exchange), Kind: delayer.ErrConflict, Cause: fmt.Errorf(format, args...), Hint: hint}
 }
 
 const waitForAnswer = false // the noWait argument of amqp091-go's methods
