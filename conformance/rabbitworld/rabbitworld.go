@@ -178,20 +178,11 @@ func (w *world) Unbind(ctx context.Context, queue, key, exchange string, args am
 }
 
 func (w *world) Publish(ctx context.Context, exchange, key string, msg amqp091.Publishing) error {
-	const mandatory, immediate = false, false
 	return w.client.Do(ctx, func(ch *amqp091.Channel) error {
 		if err := ch.Confirm(noWait); err != nil {
 			return err
 		}
-		confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
-		if err != nil {
-			return err
-		}
-		acked, err := confirm.WaitContext(ctx)
-		if err == nil && !acked {
-			return errors.New("the broker refused the message, or the connection was lost")
-		}
-		return err
+		return amqpclient.Publish(ctx, ch, exchange, key, msg)
 	})
 }
 

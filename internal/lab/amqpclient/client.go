@@ -250,6 +250,26 @@ func offer(accepted chan<- error, err error) {
 	}
 }
 
+// Publish publishes a message, which is not mandatory, on a channel in confirm mode, and waits for
+// the confirm.
+func Publish(ctx context.Context, ch *amqp091.Channel, exchange, key string, msg amqp091.Publishing) error {
+	const mandatory, immediate = false, false
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	acked, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("publish: %w", err)
+	case acked:
+		return nil
+	case ch.IsClosed():
+		return errors.New("publish: connection lost") // it resolves its confirms as if they were refused
+	}
+	return errors.New("publish: refused by the broker")
+}
+
 const (
 	dialTimeout = 10 * time.Second // of the TCP connection and the AMQP handshake together
 	heartbeat   = 10 * time.Second

@@ -67,21 +67,7 @@ func (b *baseline) Publish(
 	ticks := int64((delay + b.limits.Resolution - 1) / b.limits.Resolution)
 	msg.DeliveryMode = amqp091.Persistent
 	exchange, key := b.route(ticks, &msg)
-	const mandatory, immediate = false, false
-	confirm, err := b.ch.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, msg)
-	if err != nil {
-		return fmt.Errorf("publish: %w", err)
-	}
-	acked, err := confirm.WaitContext(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("publish: %w", err)
-	case acked:
-		return nil
-	case b.ch.IsClosed():
-		return errors.New("publish: connection lost") // it resolves its confirms as if they were refused
-	}
-	return errors.New("publish: refused by the broker")
+	return amqpclient.Publish(ctx, b.ch, exchange, key, msg)
 }
 
 func (b *baseline) PublishBatch(ctx context.Context, messages []delayer.Message) []error {

@@ -201,16 +201,7 @@ func (c *client) publish(ctx context.Context, exchange string, msg amqp091.Publi
 			}
 		}
 	}
-	const mandatory, immediate = false, false
-	stored := false
-	confirm, err := c.ch.PublishWithDeferredConfirm(exchange, "to.it", mandatory, immediate, msg)
-	if err == nil {
-		stored, err = confirm.WaitContext(ctx)
-	}
-	if err == nil && !stored {
-		err = errors.New("not confirmed")
-	}
-	if err != nil {
+	if err := amqpclient.Publish(ctx, c.ch, exchange, "to.it", msg); err != nil {
 		c.close()
 		return failed(delayer.ErrUnknown, err)
 	}
