@@ -126,7 +126,7 @@ func (c *campaign) oneNode(ctx context.Context) error {
 
 // withoutHiding leaves out native where the broker does not hide messages.
 func (c *campaign) withoutHiding(b *rabbit.Broker) {
-	if !b.Hides() {
+	if !b.From(4, 4) {
 		c.without("native", "the broker does not hide messages")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -178,9 +177,7 @@ func (c Campaign) row(f Fault, r *Run) Row {
 // misroutes reports whether the broker forgets in a second attempt by which way a message was to
 // go. It is misrouted then, and a Delayer tries to send it on for some two minutes.
 func (c Campaign) misroutes(s Subject) bool {
-	major, rest, _ := strings.Cut(c.Broker.Version(), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	return major == "3" && slices.Contains([]string{"10", "11", "12"}, minor) && !strings.HasPrefix(s.Name, "controller")
+	return c.Broker.From(3, 10) && !c.Broker.From(3, 13) && !strings.HasPrefix(s.Name, "controller")
 }
 
 // describe says of the first messages when they were asked for and due.

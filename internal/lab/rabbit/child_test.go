@@ -18,7 +18,7 @@ func childMain() bool {
 	if kind == "" {
 		return false
 	}
-	b, err := startChild(kind)
+	err := startChild(kind)
 	if errors.Is(err, rabbit.ErrNone) {
 		fmt.Println("none:", err)
 		return true
@@ -27,16 +27,18 @@ func childMain() bool {
 		fmt.Println("failed:", err)
 		return true
 	}
-	fmt.Println("ready:", b)
+	fmt.Println("ready")
 	select {}
 }
 
 // clusterChild is the kind of a child that starts a cluster.
 const clusterChild = "cluster"
 
-func startChild(kind string) (fmt.Stringer, error) {
+func startChild(kind string) (err error) {
 	if kind == clusterChild {
-		return rabbit.StartCluster(context.Background(), rabbit.Options{}, 2)
+		_, err = rabbit.StartCluster(context.Background(), rabbit.Options{}, 2)
+	} else {
+		_, err = rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
 	}
-	return rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,11 +70,6 @@ func (c *Cluster) URLs() []string {
 	return urls
 }
 
-// String is what a report says of the cluster.
-func (c *Cluster) String() string {
-	return fmt.Sprintf("%s %s, cluster of %d private nodes", c.nodes[0].Product(), c.nodes[0].Version(), len(c.nodes))
-}
-
 // A Leader is a queue, how many messages are ready in it, and the index of the node that leads it:
 // −1 where there is none at the moment.
 type Leader struct {
@@ -105,13 +101,7 @@ func (c *Cluster) parseLeaders(out string) []Leader {
 			continue
 		}
 		messages, _ := strconv.Atoi(fields[0]) // empty where the queue has no leader
-		l := Leader{Queue: fields[2], Messages: messages, Node: -1}
-		for i, name := range c.names {
-			if fields[1] == name {
-				l.Node = i
-			}
-		}
-		leaders = append(leaders, l)
+		leaders = append(leaders, Leader{Queue: fields[2], Messages: messages, Node: slices.Index(c.names, fields[1])})
 	}
 	return leaders
 }
@@ -119,8 +109,8 @@ func (c *Cluster) parseLeaders(out string) []Leader {
 // Close ends all nodes and removes what they left. It may be called more than once.
 func (c *Cluster) Close() error {
 	var errs []error
-	for i := range c.nodes { // the last first: the first one's script runs the epmd of all
-		errs = append(errs, c.nodes[len(c.nodes)-1-i].Close())
+	for _, b := range slices.Backward(c.nodes) { // the first one's script runs the epmd of all
+		errs = append(errs, b.Close())
 	}
 	return errors.Join(errs...)
 }

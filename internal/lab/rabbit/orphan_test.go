@@ -33,7 +33,7 @@ func TestNothingIsLeftWhenTheParentIsKilled(t *testing.T) {
 				_ = child.Wait()
 				rabbittest.Skipf(t, "%s", reason)
 			}
-			require.Contains(t, line, "ready:")
+			require.Contains(t, line, "ready")
 
 			began := processesBelow(t, child.Process.Pid)
 			containers := containersOf(t, kind, child.Process.Pid)

@@ -114,11 +114,11 @@ func (b *Broker) Product() string { return b.about.product }
 // Version is the broker's version, such as "3.10.8".
 func (b *Broker) Version() string { return b.about.version }
 
-// Hides reports whether the broker can hide messages until their time: from RabbitMQ 4.4 on.
-func (b *Broker) Hides() bool {
-	var major, minor int
-	_, err := fmt.Sscanf(b.about.version, "%d.%d", &major, &minor)
-	return err == nil && (major > 4 || major == 4 && minor >= 4)
+// From reports whether the broker is of this series or a later one.
+func (b *Broker) From(major, minor int) bool {
+	var first, second int
+	_, err := fmt.Sscanf(b.about.version, "%d.%d", &first, &second)
+	return err == nil && (first > major || first == major && second >= minor)
 }
 
 // Platform is what the broker says that it runs on, such as "Erlang/OTP 25.2.3".
