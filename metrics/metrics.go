@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
 	"github.com/delayer-go/delayer"
@@ -25,6 +26,7 @@ import (
 
 // A Collector holds the metrics. It is a [prometheus.Collector], and safe for concurrent use.
 type Collector struct {
+	all            *prometheus.Registry // of those below
 	published      *prometheus.CounterVec
 	confirm        *prometheus.HistogramVec
 	connections    *prometheus.GaugeVec
@@ -48,7 +50,19 @@ var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1
 
 // New returns a Collector. Register it with Prometheus.
 func New() *Collector {
+	all := prometheus.NewRegistry()
+	with := promauto.With(all)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return with.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return with.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: seconds}, labels)
+	}
 	return &Collector{
+		all:            all,
 		published:      counter("published_total", "Calls of Publish, by their result.", "backend", "result"),
 		confirm:        histogram("confirm_seconds", "Time from the call of Publish to the broker's confirm, of confirmed messages.", "backend"),
 		connections:    gauge("connections", "Connections to the broker, by their state.", "backend", "state"),
@@ -70,39 +84,11 @@ func New() *Collector {
 
 const prefix = "delayer_"
 
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)
-}
-
-func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
-}
-
-func histogram(name, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + name, Help: help, Buckets: seconds}, labels)
-}
-
-func (c *Collector) all() []prometheus.Collector {
-	return []prometheus.Collector{
-		c.published, c.confirm, c.connections, c.reconnects, c.deleted, c.redeclarations,
-		c.misrouted, c.proofs, c.held, c.heldBytes, c.rounds, c.delivered, c.lateness,
-		c.handled, c.handling, c.parked,
-	}
-}
-
 // Describe implements [prometheus.Collector].
-func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, one := range c.all() {
-		one.Describe(out)
-	}
-}
+func (c *Collector) Describe(out chan<- *prometheus.Desc) { c.all.Describe(out) }
 
 // Collect implements [prometheus.Collector].
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	for _, one := range c.all() {
-		one.Collect(out)
-	}
-}
+func (c *Collector) Collect(out chan<- prometheus.Metric) { c.all.Collect(out) }
 
 // Observer returns an Observer that counts. To see an event yourself as well, replace its function
 // with one that also calls the original.
