@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,21 +32,22 @@ type kind struct {
 	name   string
 	status int
 	after  time.Duration // after which another attempt makes sense
-	quiet  bool          // the cause is about the broker and the machines, which is not for clients
+	detail string        // said in place of the cause, which is about the broker and the machines, and not for clients; or ""
 }
 
 const retryAfter = "Retry-After"
 
 const later = 5 * time.Second
 
-// Kinds beside those of package delayer.
+// Kinds beside those of package delayer, or of several of those.
 var (
 	unauthorized = kind{name: "unauthorized", status: http.StatusUnauthorized}
 	forbidden    = kind{name: "forbidden", status: http.StatusForbidden}
 	busy         = kind{name: "busy", status: http.StatusServiceUnavailable, after: later}
 	noSuchPath   = kind{name: "no_such_path", status: http.StatusNotFound}
 	invalid      = kind{name: "invalid", status: http.StatusUnprocessableEntity}
-	internal     = kind{name: "internal", status: http.StatusInternalServerError, quiet: true}
+	internal     = kind{name: "internal", status: http.StatusInternalServerError, detail: "an error of the server; its log says more"}
+	unavailable  = kind{name: "unavailable", status: http.StatusServiceUnavailable, after: later, detail: "the broker cannot be reached"}
 )
 
 // kinds are those of package delayer. The first that an error is of counts.
@@ -53,37 +55,27 @@ var kinds = []struct {
 	of error
 	kind
 }{
-	{delayer.ErrRefused, kind{name: "refused", status: http.StatusServiceUnavailable, after: later}}, // before unknown, which it may be too
-	{delayer.ErrUnknown, kind{name: "unknown", status: http.StatusGatewayTimeout, quiet: true}},      // its chain may have another kind
+	// Refused comes before unknown, which it may be too. The chain of what is unknown may have another kind.
+	{delayer.ErrRefused, kind{name: "refused", status: http.StatusServiceUnavailable, after: later}},
+	{delayer.ErrUnknown, kind{name: "unknown", status: http.StatusGatewayTimeout, detail: "the message may be stored: the broker's confirm did not come in time"}},
 	{delayer.ErrUnroutable, kind{name: "unroutable", status: http.StatusUnprocessableEntity}},
-	{delayer.ErrNotSent, kind{name: "unavailable", status: http.StatusServiceUnavailable, after: later, quiet: true}},
-	{delayer.ErrUnavailable, kind{name: "unavailable", status: http.StatusServiceUnavailable, after: later, quiet: true}},
-	{delayer.ErrClosed, kind{name: "unavailable", status: http.StatusServiceUnavailable, after: later, quiet: true}},
+	{delayer.ErrNotSent, unavailable},
+	{delayer.ErrUnavailable, unavailable},
+	{delayer.ErrClosed, unavailable},
 	{delayer.ErrInvalid, invalid},
 	{delayer.ErrOutOfRange, kind{name: "out_of_range", status: http.StatusUnprocessableEntity}},
 	{delayer.ErrTicket, kind{name: "ticket", status: http.StatusNotFound}},
 	{delayer.ErrTooLate, kind{name: "too_late", status: http.StatusConflict}},
 	{delayer.ErrConflict, kind{name: "conflict", status: http.StatusServiceUnavailable, after: later}},
 	{delayer.ErrNotFound, kind{name: "conflict", status: http.StatusServiceUnavailable, after: later}},
-	{delayer.ErrAccess, kind{name: "access", status: http.StatusForbidden, quiet: true}},
+	{delayer.ErrAccess, kind{name: "access", status: http.StatusForbidden, detail: "the broker denies this to the user of delayer serve"}},
 	{errors.ErrUnsupported, kind{name: "unsupported", status: http.StatusNotImplemented}},
-}
-
-// details are what is said of quiet kinds.
-var details = map[string]string{
-	"unknown":     "the message may be stored: the broker's confirm did not come in time",
-	"unavailable": "the broker cannot be reached",
-	"access":      "the broker denies this to the user of delayer serve",
-	"internal":    "an error of the server; its log says more",
 }
 
 // problem is what is said of an error. Of one that guarantees that nothing was stored, safe is
 // true.
 func (k kind) problem(safe bool, detail string) *Problem {
-	if k.quiet {
-		detail = details[k.name]
-	}
-	p := &Problem{Title: http.StatusText(k.status), Status: k.status, Kind: k.name, Detail: detail, SafeToRetry: safe, headers: http.Header{}}
+	p := &Problem{Title: http.StatusText(k.status), Status: k.status, Kind: k.name, Detail: cmp.Or(k.detail, detail), SafeToRetry: safe, headers: http.Header{}}
 	if k.after > 0 {
 		p.headers.Set(retryAfter, strconv.Itoa(int(k.after.Seconds())))
 	}
