@@ -22,20 +22,25 @@ type Streams struct {
 
 // ReadAll reads standard input to its end, or until ctx ends.
 func (s Streams) ReadAll(ctx context.Context) ([]byte, error) {
+	return await(ctx, func() ([]byte, error) { return io.ReadAll(s.In) })
+}
+
+// await reads until ctx ends. The read cannot be cancelled, and goes on: the process ends soon.
+func await[T any](ctx context.Context, read func() (T, error)) (got T, err error) {
 	type result struct {
-		all []byte
+		got T
 		err error
 	}
 	done := make(chan result, 1)
-	go func() { // a read cannot be cancelled; after an interrupt the process ends soon
-		all, err := io.ReadAll(s.In)
-		done <- result{all, err}
+	go func() {
+		got, err := read()
+		done <- result{got, err}
 	}()
 	select {
 	case r := <-done:
-		return r.all, r.err
+		return r.got, r.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return got, context.Cause(ctx)
 	}
 }
 
@@ -46,20 +51,14 @@ func Agree(ctx context.Context, s Streams, question, text, flag string) error {
 		return fmt.Errorf("standard input is no terminal: give %s to agree", flag)
 	}
 	fmt.Fprintf(s.Out, "%s Type %s to agree: ", question, text)
-	typed := make(chan string, 1)
-	go func() { // a read of the terminal cannot be cancelled; the process ends soon
+	typed, err := await(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(s.In).ReadString('\n')
-		typed <- strings.TrimSpace(line)
-	}()
-	select {
-	case got := <-typed:
-		if got == text {
-			return nil
-		}
-		return errors.New("not agreed: nothing was changed")
-	case <-ctx.Done():
-		return context.Cause(ctx)
+		return strings.TrimSpace(line), nil
+	})
+	if err == nil && typed != text {
+		err = errors.New("not agreed: nothing was changed")
 	}
+	return err
 }
 
 // A Table is text in columns.
