@@ -62,22 +62,20 @@ func Of(s status.Status) (list []Remark) {
 				one.Name, cli.Count(len(missing), "queue"), cli.Shown(missing[0]))
 		}
 	}
-	const most = 3 // one policy may harm every queue
-	for _, p := range s.Policies[:min(most, len(s.Policies))] {
-		alarm("policy: %s", p)
+	few := func(all []string, format, what string) {
+		const most = 3 // one policy may harm every queue
+		for _, one := range all[:min(most, len(all))] {
+			alarm(format, one)
+		}
+		if more := len(all) - most; more > 0 {
+			alarm("%s: and %d more, see delayer topology verify", what, more)
+		}
 	}
-	if more := len(s.Policies) - most; more > 0 {
-		alarm("policies: and %d more, see delayer topology verify", more)
-	}
+	few(s.Policies, "policy: %s", "policies")
 	if len(s.Policies) > 0 {
 		alarm("policies: %s", objects.PolicyRemedy(s.Prefix))
 	}
-	for _, b := range s.Bindings[:min(most, len(s.Bindings))] {
-		alarm("%s", b)
-	}
-	if more := len(s.Bindings) - most; more > 0 {
-		alarm("bindings: and %d more, see delayer topology verify", more)
-	}
+	few(s.Bindings, "%s", "bindings")
 	if s.Policies != nil && len(s.Policies) == 0 {
 		list = append(list, Remark{Text: "policies: none does harm", Good: true})
 	}
