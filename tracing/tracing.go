@@ -230,10 +230,4 @@ func (h headers) Get(key string) string {
 func (h headers) Set(key, value string) { h[key] = value }
 
 // Keys lists the headers.
-func (h headers) Keys() []string {
-	keys := make([]string, 0, len(h))
-	for key := range h {
-		keys = append(keys, key)
-	}
-	return keys
-}
+func (h headers) Keys() []string { return slices.Collect(maps.Keys(h)) }
