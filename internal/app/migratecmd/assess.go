@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/delayer-go/delayer/backend"
@@ -99,10 +98,9 @@ func writeFindings(out io.Writer, found []assess.Finding, exchanges int) error {
 		if f.Level == assess.Blocker {
 			blockers++
 		}
-		says, do, _ := strings.Cut(f.String(), "\n")
-		fmt.Fprint(out, format.Wrap("  [ ] ", "      ", says))
-		if do != "" {
-			fmt.Fprint(out, format.Wrap("      ", "        ", do))
+		fmt.Fprint(out, format.Wrap("  [ ] ", "      ", f.About+": "+f.Says))
+		if f.Do != "" {
+			fmt.Fprint(out, format.Wrap("      ", "        ", "→ "+f.Do))
 		}
 	}
 	if blockers > 0 {

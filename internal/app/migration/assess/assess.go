@@ -5,7 +5,6 @@ package assess
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -120,10 +119,6 @@ func atLeast(version string, major, minor int) bool {
 	return err != nil || first > major || first == major && second >= minor
 }
 
-func hasPlugin(q Question) bool {
-	return slices.Contains(q.ExchangeTypes, inventory.DelayedMessage) && !atLeast(q.Version, 4, 3)
-}
-
 // broker is about the RabbitMQ version and what it does to the plugin, and about the nodes, each of
 // which has a table of its own.
 func (f *findings) broker(q Question) {
@@ -132,7 +127,7 @@ func (f *findings) broker(q Question) {
 	case atLeast(q.Version, 4, 3):
 		f.add(Blocker, about, "it has no Mnesia and cannot run the plugin: nothing waits there, and exchanges of type x-delayed-message route nothing",
 			"what waited is on the broker of the former series: migrate there. Here, delete the exchanges and declare them with an ordinary type")
-	case !hasPlugin(q):
+	case !slices.Contains(q.ExchangeTypes, inventory.DelayedMessage):
 		f.add(Blocker, about, "the plugin is not enabled: exchanges of type x-delayed-message route nothing. Disabling it deletes what waits",
 			"rabbitmq-plugins enable rabbitmq_delayed_message_exchange, then assess again")
 	case !atLeast(q.Version, 4, 0) && q.Enabled(inventory.Khepri):
@@ -210,8 +205,4 @@ func (f *findings) exchange(q Question, d inventory.Definition) {
 		f.add(Warning, about, "it drops all that is due: in Khepri RabbitMQ has no routing table for a topic exchange of the plugin. What still waits is delivered after the switch",
 			"switch it soon; a rollback makes it drop again")
 	}
-}
-
-func (f Finding) String() string {
-	return strings.TrimSuffix(fmt.Sprintf("%s: %s\n→ %s", f.About, f.Says, f.Do), "\n→ ")
 }

@@ -71,7 +71,7 @@ func TestAssess(t *testing.T) {
 		c.change(&q)
 		found := 0
 		for _, f := range Assess(q) {
-			if strings.Contains(f.String(), says) {
+			if strings.Contains(f.About+": "+f.Says, says) {
 				found++
 				assert.Equal(t, c.level, f.Level, says)
 			}

@@ -172,7 +172,7 @@ func TestLook(t *testing.T) {
 	var says string
 	for _, f := range assess.Assess(assess.Question{Inventory: v, Prefix: "delayer"}) {
 		require.NotEqual(t, assess.Blocker, f.Level, f)
-		says += f.String()
+		says += f.About + ": " + f.Says
 	}
 	require.Contains(t, says, `it has alternate exchange "amq.fanout"`)
 }
