@@ -117,7 +117,7 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		Parts: parts, takeOver: cfg.TakeOver, certificate: cert, delayed: newRegistry(parts.Fronts),
+		Parts: parts, takeOver: cfg.TakeOver, certificate: cert, delayed: &registry{fronts: parts.Fronts, known: map[string]answer{}},
 		places: make(chan struct{}, cfg.MaxConnections), turning: make(chan struct{}, mostRefused),
 	}
 	if p.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {

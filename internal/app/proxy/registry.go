@@ -47,8 +47,6 @@ const (
 	askWithin  = 30 * time.Second
 )
 
-func newRegistry(f Fronts) *registry { return &registry{fronts: f, known: map[string]answer{}} }
-
 // has reports whether an exchange is delayed.
 func (r *registry) has(ctx context.Context, exchange string) (bool, error) {
 	if a := r.last(exchange); a.delayed || time.Since(a.asked) < absentFor {

@@ -71,7 +71,7 @@ func (t *trial) publish(ctx context.Context, l load) error {
 
 func (t *trial) publishOne(ctx context.Context, l load, i, id int, intended time.Duration) error {
 	m := sample{
-		ID: id, Group: int(l.role), Aside: !l.role.awaited(), Intended: intended, Asked: t.recorder.Now(), Delay: l.delays[i],
+		ID: id, Group: int(l.role), Aside: l.role != measured && l.role != warmUp, Intended: intended, Asked: t.recorder.Now(), Delay: l.delays[i],
 	}
 	t.recorder.Ask(m)
 	err := t.delayer.Publish(ctx, t.destination.exchange, t.destination.queue, m.Delay, amqp091.Publishing{

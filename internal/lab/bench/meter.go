@@ -41,7 +41,7 @@ func newMeter(ctx context.Context, broker measurable) meter {
 	}
 	if start := m.read(); pace.Sleep(ctx, idleWindow) == nil {
 		if end := m.read(); start.ok && end.ok {
-			m.idle = start.share(end)
+			m.idle = (end.cpu - start.cpu).Seconds() / end.at.Sub(start.at).Seconds()
 		}
 	}
 	return m
@@ -78,11 +78,6 @@ func processCPU() time.Duration {
 		return 0
 	}
 	return time.Duration((used.User + used.System) * float64(time.Second))
-}
-
-// share is how many cores were used until another reading.
-func (r reading) share(to reading) float64 {
-	return (to.cpu - r.cpu).Seconds() / to.at.Sub(r.at).Seconds()
 }
 
 // perMessage is the processor time in microseconds that each of n messages took between two

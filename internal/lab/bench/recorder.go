@@ -28,8 +28,6 @@ const (
 	backlog       // only waits: not awaited, and in no figure of those that are
 )
 
-func (r role) awaited() bool { return r == measured || r == warmUp }
-
 func newRecorder() *recorder { return &recorder{Account: account.New[int](time.Now())} }
 
 func (r *recorder) plan(n int) (first int) { return int(r.planned.Add(int64(n))) - n }
