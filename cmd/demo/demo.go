@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -26,48 +27,11 @@ import (
 // A place is where everything of the demo is.
 type place struct{ Broker, URL, Management, HTTP, AMQP string }
 
-var config = template.Must(template.New("").Parse(`
-url: {{.URL}}
-management: {{.Management}}
-backend: controller
-serve:
-  http: {listen: {{.HTTP}}, page: true}
-  amqp: {listen: {{.AMQP}}}
-  exchanges: [{name: orders, to: orders.delivery}]
-`))
+//go:embed texts
+var files embed.FS
 
-var welcome = template.Must(template.New("").Parse(`
-{{.Broker}}, at {{.URL}}
-
-The page:  http://{{.HTTP}}/
-
-Paste these into another terminal, in this folder. Each message is printed here ten seconds later.
-
-curl:
-curl http://{{.HTTP}}/v1/messages -H 'Content-Type: application/json' \
-  -d '{"key": "demo", "delay": "10s", "text": "hello from curl"}'
-
-pika (pip install pika, or apt install python3-pika):
-python3 -c 'import pika
-channel = pika.BlockingConnection(pika.URLParameters("{{.URL}}")).channel()
-channel.confirm_delivery()
-channel.basic_publish("orders", "demo", b"hello from pika", pika.BasicProperties(headers={"x-delay": 10_000}))'
-
-the proxy (pika again, as with the x-delayed-message plugin):
-python3 -c 'import pika
-channel = pika.BlockingConnection(pika.URLParameters("amqp://guest:guest@{{.AMQP}}")).channel()
-channel.exchange_declare("shop", "x-delayed-message", durable=True, arguments={"x-delayed-type": "topic"})
-channel.queue_bind("demo", "shop", "#")
-channel.confirm_delivery()
-channel.basic_publish("shop", "demo", b"hello from the proxy", pika.BasicProperties(headers={"x-delay": 10_000}))'
-
-delayer send:
-DELAYER_URL={{.URL}} DELAYER_BACKEND=controller \
-  go run ./cmd/delayer send --key demo --delay 10s --body 'hello from delayer send'
-
-Ctrl-C ends all of it, and leaves nothing behind.
-
-`))
+// texts are the configuration of delayer serve and what is printed, with what is in a place.
+var texts = template.Must(template.ParseFS(files, "texts/*"))
 
 // run shows the demo until ctx ends, and returns when nothing of it is left.
 func run(ctx context.Context, out io.Writer) (err error) {
@@ -94,7 +58,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		if err := await(ctx, "http://"+at.HTTP+"/readyz"); err != nil {
 			return err
 		}
-		if err := welcome.Execute(out, at); err != nil {
+		if err := texts.ExecuteTemplate(out, "welcome.txt", at); err != nil {
 			return err
 		}
 		return live(ctx, at.URL, out)
@@ -119,7 +83,7 @@ func serve(ctx context.Context, at place, out io.Writer) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // read only
-	if err := errors.Join(config.Execute(w, at), w.Close()); err != nil {
+	if err := errors.Join(texts.ExecuteTemplate(w, "delayer.yaml", at), w.Close()); err != nil {
 		return err
 	}
 	command := servecmd.Serve{Broker: flags.Broker{File: flags.File{Config: fmt.Sprintf("/dev/fd/%d", r.Fd())}}}
