@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -67,21 +68,9 @@ const next = ".next"
 // stepping makes the VM itself replace the file. It does so between two stretches in which the VM
 // has nothing else to do: a message on its way from queue to queue would seem to need a year for
 // that, and what became due has moved on when it returns.
-const stepping = `begin
-	Rest = fun Rest(_, 0) -> ok;
-		Rest(Quiet, Tries) when Quiet > 0 ->
-			receive after 2 -> ok end,
-			case erlang:statistics(total_active_tasks_all) of
-				Tasks when Tasks =< 1 -> Rest(Quiet - 1, Tries - 1);
-				_ -> Rest(4, Tries - 1)
-			end;
-		Rest(_, _) -> ok
-	end,
-	Rest(4, 50),
-	ok = file:rename("%s", "%s"),
-	Rest(4, 50),
-	os:system_time(millisecond)
-end.`
+//
+//go:embed step.erl
+var stepping string
 
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 

@@ -229,18 +229,9 @@ func preload(plugins []string) string {
 
 // preloading reads of each application which modules it has and which applications it needs. The
 // VMs that the server starts do not inherit it.
-const preloading = `
-os:unsetenv("ERL_AFLAGS"),
-Add = fun Add(App, Apps) when is_map_key(App, Apps) -> Apps;
-          Add(App, Apps) ->
-              case file:consult(code:where_is_file(atom_to_list(App) ++ ".app")) of
-                  {ok, [{application, _, About}]} ->
-                      lists:foldl(Add, Apps#{App => proplists:get_value(modules, About, [])},
-                                  proplists:get_value(applications, About, []));
-                  _ -> Apps#{App => []}
-              end
-      end,
-code:ensure_modules_loaded(lists:append(maps:values(lists:foldl(Add, #{}, [%s])))).`
+//
+//go:embed preload.erl
+var preloading string
 
 // Ports are taken from below the ranges that systems give to outgoing connections (32768 and up on
 // Linux, 49152 on macOS): otherwise a connection could take ours while the broker is down.
