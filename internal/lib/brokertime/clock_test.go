@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,10 +97,13 @@ func (f *fakeBroker) set(change func()) {
 func (f *fakeBroker) cut() { f.set(func() { close(f.in) }) }
 
 // running runs a Clock until the test ends, and returns what it logs.
-func running(t *testing.T, f *fakeBroker) (*Clock, *bytes.Buffer) {
+func running(t *testing.T, f *fakeBroker, before ...func(*Clock)) (*Clock, *bytes.Buffer) {
 	t.Helper()
 	log := new(bytes.Buffer) // read it only after synctest.Wait
 	c := newClock(Config{Prefix: "p", Logger: slog.New(slog.NewTextHandler(log, nil))}, f)
+	for _, prepare := range before {
+		prepare(c)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { c.Run(ctx) })
@@ -141,35 +145,48 @@ func TestClock_Run(t *testing.T) {
 	})
 }
 
-func TestClock_BrokersClockIsSet(t *testing.T) {
-	for _, by := range []time.Duration{-time.Hour, -300 * time.Millisecond, 300 * time.Millisecond, time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			f := &fakeBroker{there: time.Millisecond}
-			c, log := running(t, f)
-			time.Sleep(time.Minute)
-			f.set(func() { f.ahead = by })
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			requireKnown(t, c, time.Now().Add(by), 5*time.Millisecond)
-			require.Contains(t, log.String(), "was one set?")
-		})
-	}
-}
-
-// TestClock_StepsAreNoticed within 25 s, whenever they begin.
+// TestClock_StepsAreNoticed of the broker's clock, within 25 s, whenever they begin.
 func TestClock_StepsAreNoticed(t *testing.T) {
 	for after := range 20 {
-		for _, by := range []time.Duration{-300 * time.Millisecond, 50 * time.Millisecond, time.Hour} {
+		for _, by := range []time.Duration{-time.Hour, -300 * time.Millisecond, 50 * time.Millisecond, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fakeBroker{there: time.Millisecond}
-				_, log := running(t, f)
+				c, log := running(t, f)
 				time.Sleep(time.Minute + time.Duration(after)*time.Second)
 				f.set(func() { f.ahead = by })
 				time.Sleep(25 * time.Second)
 				synctest.Wait()
 				require.Contains(t, log.String(), "was one set?", "%v after %d s", by, after)
+				time.Sleep(35 * time.Second)
+				requireKnown(t, c, time.Now().Add(by), 5*time.Millisecond)
 			})
 		}
+	}
+}
+
+// TestClock_WallClockIsSet: this machine's. The time is known again after a round trip.
+func TestClock_WallClockIsSet(t *testing.T) {
+	for _, by := range []time.Duration{-time.Hour, -time.Minute, 40 * time.Second, 20 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var wall atomic.Int64
+			c, _ := running(t, &fakeBroker{ahead: -time.Hour, there: time.Millisecond}, func(c *Clock) {
+				unset := c.interval.instant
+				c.interval.instant = func(t time.Time) instant {
+					now := unset(t)
+					now.wall = now.wall.Add(time.Duration(wall.Load()))
+					return now
+				}
+			})
+			time.Sleep(20 * time.Second)
+			for range 10 { // at any moment between two questions
+				wall.Add(int64(by))
+				_, ok := c.Read()
+				require.False(t, ok)
+				time.Sleep(3 * time.Millisecond) // the round trip takes one
+				requireKnown(t, c, time.Now().Add(-time.Hour), 501*time.Millisecond)
+				time.Sleep(1200 * time.Millisecond)
+			}
+		})
 	}
 }
 

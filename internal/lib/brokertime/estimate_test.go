@@ -202,35 +202,6 @@ func TestEstimate_MachinesClockIsSet(t *testing.T) {
 	}
 }
 
-// TestEstimate_Turns: halve until fine, verify both ends, rest.
-func TestEstimate_Turns(t *testing.T) {
-	w := newClocks(0, 0)
-	_, ok := w.estimate.now(w.now())
-	require.False(t, ok)
-	require.Equal(t, w.mono, w.estimate.next(w.now()), "at once")
-	halvings := 0
-	for w.estimate.turn == halve {
-		w.await()
-		w.ask(time.Millisecond/2, time.Millisecond/2)
-		halvings++
-	}
-	require.LessOrEqual(t, halvings, mostHalvings)
-	require.LessOrEqual(t, w.width(), fine+2*time.Millisecond)
-	require.Equal(t, above, w.estimate.turn)
-	w.await()
-	w.ask(time.Millisecond/2, time.Millisecond/2)
-	require.Equal(t, below, w.estimate.turn)
-	require.False(t, w.estimate.resting)
-	w.await()
-	w.ask(time.Millisecond/2, time.Millisecond/2)
-	require.Equal(t, halve, w.estimate.turn)
-	require.GreaterOrEqual(t, w.estimate.next(w.now())-w.mono, rest)
-	w.await()
-	w.ask(time.Millisecond/2, time.Millisecond/2)
-	require.False(t, w.estimate.resting)
-	require.Less(t, w.estimate.next(w.now())-w.mono, 2*time.Second)
-}
-
 // TestEstimate_SlowNetwork: it rests although the interval never becomes fine.
 func TestEstimate_SlowNetwork(t *testing.T) {
 	w := newClocks(0, 0)
