@@ -60,7 +60,7 @@ func command(ctx context.Context, t testing.TB, args ...string) (status int, std
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{}, {"--help"}, {"send", "--help"}, {"help"}, {"help", "send"}, {"--version"}} {
+	for _, args := range [][]string{{}, {"help"}, {"help", "send"}, {"--version"}} {
 		status, stdout, stderr := command(t.Context(), t, args...)
 		assert.Equal(t, exitOK, status, args)
 		assert.Contains(t, stdout, "delayer", args)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
@@ -25,23 +26,19 @@ func configFile(t testing.TB, text string) string {
 // channel is a channel to the broker at url that ends with the test.
 func channel(t testing.TB, url string) *amqp091.Channel {
 	t.Helper()
-	conn, err := amqp091.Dial(url)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	ch, err := conn.Channel()
-	require.NoError(t, err)
-	return ch
+	return rabbittest.NewRigAt(t, nil, url).Ch
 }
 
-// consume declares a queue and consumes from it.
-func consume(t *testing.T, ch *amqp091.Channel, queue string) <-chan amqp091.Delivery {
+var consume = rabbittest.Arrivals
+
+// holds waits until a queue has so many messages.
+func holds(t *testing.T, ch *amqp091.Channel, queue string, n int) {
 	t.Helper()
-	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
-	in, err := ch.Consume(queue, "", true, false, false, false, nil)
-	require.NoError(t, err)
-	return in
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		require.NoError(t, err)
+		require.Equal(t, n, q.Messages)
+	}, rabbittest.Patience, 20*time.Millisecond)
 }
 
 func TestSend(t *testing.T) {

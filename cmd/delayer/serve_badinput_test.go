@@ -82,15 +82,7 @@ func TestServe_BadInput(t *testing.T) {
 	publish("last", amqp091.Table{})
 	require.Equal(t, "last", rabbittest.Next(t, in).MessageId)
 	queue := prefix + ".serve.parked.to.entry"
-	holds := func() {
-		t.Helper()
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-			require.NoError(t, err)
-			assert.Equal(t, len(parked), q.Messages)
-		}, time.Minute, 50*time.Millisecond)
-	}
-	holds()
+	holds(t, ch, queue, len(parked))
 	status, list, errs := command(t.Context(), t, "messages", "list", queue, "--config", config, "--output", "json")
 	require.Equal(t, exitOK, status, errs)
 	var found struct {
@@ -119,14 +111,14 @@ func TestServe_BadInput(t *testing.T) {
 	assert.Regexp(t, `3 +stay +.*it has no header x-delayer-retry, so it is not known where it was read: export and purge it`, list)
 	publish("after the retry", amqp091.Table{})
 	require.Equal(t, "after the retry", rabbittest.Next(t, in).MessageId)
-	holds()
+	holds(t, ch, queue, len(parked))
 
 	// Another delay than nobody's.
 	status, _, errs = command(t.Context(), t, "messages", "retry", queue, "--config", config, "--id", "words", "--delay", "0")
 	require.Equal(t, exitOK, status, errs)
 	require.Equal(t, "words", rabbittest.Next(t, in).MessageId)
 	delete(parked, "words")
-	holds()
+	holds(t, ch, queue, len(parked))
 	require.Equal(t, exitOK, s.stop())
 }
 

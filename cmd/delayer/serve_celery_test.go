@@ -211,7 +211,7 @@ func TestServe_CeleryUnmodified(t *testing.T) {
 		"controller: {wheel: rounds, levels: 5}\nserve: {amqp: {listen: 127.0.0.1:0}}\n", url, rabbittest.Prefix(t))))
 	modules := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(modules, "unmodified.py"), []byte(unmodified), 0o600))
-	c := newCelery(t, through(t, url, rabbittest.Next(t, s.amqp)), "unmodified", "unmodified", modules)
+	c := newCelery(t, throughProxy(t, s, url), "unmodified", "unmodified", modules)
 
 	began := time.Now()
 	c.run("-c", startUnmodified)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,7 +235,7 @@ func TestServe_Clients(t *testing.T) {
 				s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 					"serve: {%s}\n", url, rabbittest.Prefix(t), config)))
 				if way == "proxy" {
-					url = through(t, url, rabbittest.Next(t, s.amqp))
+					url = throughProxy(t, s, url)
 					require.NoError(t, channel(t, url).ExchangeDeclare("orders", "x-delayed-message", true, false, false, false, amqp091.Table{"x-delayed-type": "topic"}))
 				} else {
 					api = rabbittest.Next(t, s.http)
@@ -255,15 +254,6 @@ func TestServe_Clients(t *testing.T) {
 			})
 		}
 	})
-}
-
-// through is the address of a broker by a proxy.
-func through(t *testing.T, broker, proxy string) string {
-	t.Helper()
-	at, err := url.Parse(broker)
-	require.NoError(t, err)
-	at.Host = proxy
-	return at.String()
 }
 
 // TestServe_Readme: the configuration and the program in Python that README.md shows, on a broker that

@@ -117,7 +117,7 @@ func TestServe_Frameworks(t *testing.T) {
 	url := vhost(t, rabbittest.Broker(t))
 	s := serve(t, "serve", "--config", configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder+
 		"serve: {amqp: {listen: 127.0.0.1:0}}\n", url, rabbittest.Prefix(t))))
-	url = through(t, url, rabbittest.Next(t, s.amqp))
+	url = throughProxy(t, s, url)
 	for _, f := range frameworks {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

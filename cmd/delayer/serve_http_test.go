@@ -21,7 +21,7 @@ import (
 // An httpClient asks an HTTP API.
 type httpClient struct {
 	*testing.T
-	base string
+	base, token string
 }
 
 // ask returns the status and the object of an answer.
@@ -30,6 +30,7 @@ func (c httpClient) ask(method, path, body string) (status int, answer map[strin
 	request, err := http.NewRequestWithContext(c.Context(), method, c.base+path, bytes.NewBufferString(body))
 	require.NoError(c, err)
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+c.token)
 	got, err := http.DefaultClient.Do(request)
 	require.NoError(c, err)
 	defer got.Body.Close() //nolint:errcheck // it is read
@@ -61,7 +62,7 @@ serve:
   http: {listen: 127.0.0.1:0, timeout: 5s}
 `, url, prefix))
 	s := serve(t, "serve", "--config", config)
-	c := httpClient{t, "http://" + rabbittest.Next(t, s.http)}
+	c := httpClient{t, "http://" + rabbittest.Next(t, s.http), ""}
 	queue := prefix + "-queue"
 	in := consume(t, channel(t, url), queue)
 	next := func() amqp091.Delivery { t.Helper(); return rabbittest.Next(t, in) }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -94,7 +92,8 @@ serve:
 	p.login("secret")
 	p.says("alice, read only")
 	p.says("1 controller at work")
-	ticket := publishByHTTP(t, base, queue)
+	_, sent := httpClient{t, base, "secret"}.ask(http.MethodPost, "/v1/messages", fmt.Sprintf(`{"key": %q, "delay": "30m"}`, queue))
+	ticket := fmt.Sprint(sent["ticket"])
 	p.do(chromedp.WaitVisible(".panel rect")) // the script has replaced the picture
 	p.says("1 next hour, by minute")
 	p.open(base+"/page/waiting", "1 message. The controller that leads counts them")
@@ -128,21 +127,4 @@ serve:
 	require.Zero(t, r.Count(kept))
 	p.says("bob")
 	require.Equal(t, exitOK, s.stop())
-}
-
-// publishByHTTP publishes a message that is due in half an hour, and returns its ticket.
-func publishByHTTP(t *testing.T, base, queue string) (ticket string) {
-	t.Helper()
-	body := fmt.Sprintf(`{"key": %q, "delay": "30m"}`, queue)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/messages", strings.NewReader(body))
-	require.NoError(t, err)
-	r.Header.Set("Authorization", "Bearer secret")
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	defer answer.Body.Close() //nolint:errcheck // it was read
-	require.Equal(t, http.StatusCreated, answer.StatusCode)
-	var sent struct{ Ticket string }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&sent))
-	return sent.Ticket
 }

@@ -51,15 +51,6 @@ func throughProxy(t testing.TB, s runningService, url string) string {
 	return url[:at] + rabbittest.Next(t, s.amqp) + url[end:]
 }
 
-// as is an address for another user or virtual host.
-func (r proxyRig) as(url string, change func(*amqp091.URI)) string {
-	r.Helper()
-	at, err := amqp091.ParseURI(url)
-	require.NoError(r, err)
-	change(&at)
-	return at.String()
-}
-
 func declareDelayed(ch *amqp091.Channel, name, kind string) error {
 	const durable, autoDelete, internal, noWait = true, false, false, false
 	return ch.ExchangeDeclare(name, "x-delayed-message", durable, autoDelete, internal, noWait, amqp091.Table{"x-delayed-type": kind})
@@ -307,7 +298,9 @@ func TestServe_ProxyRefuses(t *testing.T) {
 	}
 	ctl("add_vhost", elsewhere)
 	ctl("set_permissions", "-p", elsewhere, at.Username, ".*", ".*", ".*")
-	err = declareDelayed(channel(t, r.as(url, func(u *amqp091.URI) { u.Vhost = elsewhere })), "x", "direct")
+	there := at
+	there.Vhost = elsewhere
+	err = declareDelayed(channel(t, there.String()), "x", "direct")
 	require.ErrorContains(t, err, "cannot be delayed in this virtual host, but in '"+at.Vhost)
 
 	// Users: one may write to the exchange alone, one to what is in front of it alone.
@@ -317,14 +310,14 @@ func TestServe_ProxyRefuses(t *testing.T) {
 	require.NoError(t, owner.QueueBind("guarded", "", "guarded", false, nil))
 	front := strings.ReplaceAll(r.prefix, ".", `\.`) + `\.proxy\.`
 	for user, write := range map[string]string{"behind": "^guarded$", "before": "^" + front, "both": "^(" + front + ")?guarded$"} {
-		name := r.prefix + "-" + user
-		ctl("add_user", name, "secret")
-		ctl("set_permissions", "-p", at.Vhost, name, "^$", write, "^$")
-		ch := channel(t, r.as(url, func(u *amqp091.URI) { u.Username, u.Password = name, "secret" }))
+		as := rabbittest.User(t, r.broker, url, "^$", write, "^$")
+		who, err := amqp091.ParseURI(as)
+		require.NoError(t, err)
+		ch := channel(t, as)
 		require.NoError(t, ch.Confirm(false))
 		closed := ch.NotifyClose(make(chan *amqp091.Error, 1))
 		confirm, err := ch.PublishWithDeferredConfirm("guarded", "key", false, false, amqp091.Publishing{
-			UserId: name, MessageId: user, Body: []byte("body"), Headers: amqp091.Table{"x-delay": int32(1)}})
+			UserId: who.Username, MessageId: user, Body: []byte("body"), Headers: amqp091.Table{"x-delay": int32(1)}})
 		require.NoError(t, err)
 		if user == "both" {
 			require.True(t, confirm.Wait())
@@ -334,7 +327,7 @@ func TestServe_ProxyRefuses(t *testing.T) {
 		why := rabbittest.Next(t, closed)
 		require.Equal(t, amqp091.AccessRefused, why.Code, why.Reason)
 		require.Equal(t, user == "before", strings.Contains(why.Reason, "'guarded'"), why.Reason)
-		ch = channel(t, r.as(url, func(u *amqp091.URI) { u.Username, u.Password = name, "secret" }))
+		ch = channel(t, as)
 		closed = ch.NotifyClose(make(chan *amqp091.Error, 1))
 		require.NoError(t, ch.ExchangeDeclare("x", "x-delayed-message", true, false, false, true, amqp091.Table{"x-delayed-type": "topic"}))
 		require.Equal(t, amqp091.AccessRefused, rabbittest.Next(t, closed).Code)
@@ -342,24 +335,13 @@ func TestServe_ProxyRefuses(t *testing.T) {
 
 	// Another user's retry would not be believed.
 	back, parked := r.prefix+".serve.back."+r.prefix+".proxy", r.prefix+".serve.parked."+r.prefix+".proxy"
-	holds := func(n int) {
-		t.Helper()
-		require.EventuallyWithT(t, func(t *assert.CollectT) {
-			q, err := owner.QueueDeclarePassive(parked, true, false, false, false, nil)
-			require.NoError(t, err)
-			require.Equal(t, n, q.Messages)
-		}, time.Minute, 20*time.Millisecond)
-	}
 	require.NoError(t, owner.Publish("guarded", "key", false, false, amqp091.Publishing{Headers: amqp091.Table{"x-delay": "soon"}}))
-	holds(1)
-	operator := r.prefix + "-operator"
-	ctl("add_user", operator, "secret")
-	ctl("set_permissions", "-p", at.Vhost, operator, ".*", ".*", ".*")
-	theirs := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder, r.as(r.url, func(u *amqp091.URI) { u.Username, u.Password = operator, "secret" }), r.prefix))
+	holds(t, owner, parked, 1)
+	theirs := configFile(t, fmt.Sprintf("url: %s\nprefix: %s\n"+quickLadder, rabbittest.User(t, r.broker, r.url, ".*", ".*", ".*"), r.prefix))
 	status, out, errs := command(r.Context(), r.T, "messages", "retry", parked, "--config", theirs, "--delay", "0")
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, out, fmt.Sprintf("Retry as user %q", at.Username), errs)
-	holds(1)
+	holds(t, owner, parked, 1)
 
 	// To the queue behind the entry, as if it had come through it.
 	forged := amqp091.Publishing{MessageId: "forged", Headers: amqp091.Table{
@@ -371,9 +353,9 @@ func TestServe_ProxyRefuses(t *testing.T) {
 		"x-delayer-retry": amqp091.Table{"queue": back, "exchange": r.prefix + ".proxy.guarded"},
 	}
 	require.NoError(t, owner.Publish("", back, false, false, forged))
-	holds(3)
+	holds(t, owner, parked, 3)
 	require.NoError(t, owner.Publish("", parked, false, false, forged))
-	holds(4)
+	holds(t, owner, parked, 4)
 	_, out, _ = command(r.Context(), r.T, "messages", "retry", parked, "--config", r.config, "--delay", "0")
 	require.Contains(t, out, "4 messages in "+parked+": 1 sent, 3 stay")
 	require.Empty(t, rabbittest.Next(t, in).MessageId, "not what is forged")

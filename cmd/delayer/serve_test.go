@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/delayer-go/delayer/internal/lab/docs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
@@ -35,28 +33,15 @@ func declared(t *testing.T, url, exchange string) {
 func TestServe_Permissions(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)
-	at, err := amqp091.ParseURI(vhost(t, b))
-	require.NoError(t, err)
-	documented := func(role string) string {
-		line := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).
-			FindStringSubmatch(docs.Pages(t, "../..")["docs/operating.md"])
-		require.NotNil(t, line, "there are none for %s", role)
-		user := rabbittest.Prefix(t) + "-" + role
-		for _, args := range [][]string{{"add_user", user, "secret"}, append([]string{"set_permissions", "-p", at.Vhost, user}, line[1:]...)} {
-			_, err := b.Ctl(t.Context(), args...)
-			require.NoError(t, err)
-		}
-		as := at
-		as.Username, as.Password = user, "secret"
-		return as.String()
-	}
+	at := vhost(t, b)
+	documented := func(role string) string { return rabbittest.Documented(t, b, at, "../..", role) }
 	s := serve(t, "serve", "--config", configFile(t, "url: "+documented("serve")+`
 backend: controller
 serve:
   exchanges: [{name: later, to: orders}]
   amqp: {listen: 127.0.0.1:0}
 `))
-	declared(t, at.String(), "later")
+	declared(t, at, "later")
 	ch := channel(t, throughProxy(t, s, documented("client")))
 	require.NoError(t, declareDelayed(ch, "shop.delayed", "topic"))
 	in := consume(t, ch, "shop.queue")
@@ -132,13 +117,7 @@ prefix: %s
 	}
 	next := func(exchange string) amqp091.Delivery {
 		t.Helper()
-		select {
-		case d := <-in[exchange]:
-			return d
-		case <-time.After(time.Minute):
-			t.Fatal("nothing arrives from", exchange)
-		}
-		panic("unreachable")
+		return rabbittest.Next(t, in[exchange])
 	}
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	began := time.Now()

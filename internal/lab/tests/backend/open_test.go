@@ -46,15 +46,7 @@ func channel(t testing.TB) *amqp091.Channel {
 	return rabbittest.NewRig(t, rabbittest.Broker(t)).Ch
 }
 
-func consume(t testing.TB, ch *amqp091.Channel, name string) <-chan amqp091.Delivery {
-	t.Helper()
-	_, err := ch.QueueDeclare(name, true, false, false, false, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = ch.QueueDelete(name, false, false, false) })
-	in, err := ch.Consume(name, "", true, false, false, false, nil)
-	require.NoError(t, err)
-	return in
-}
+var consume = rabbittest.Arrivals
 
 func TestOpen_OtherConfiguration(t *testing.T) {
 	t.Parallel()
@@ -124,7 +116,7 @@ func TestOpen_NoPermissions(t *testing.T) {
 
 	t.Run("to configure", func(t *testing.T) {
 		mine := cfg
-		mine.URL = newUser(t, b, "^$", ".*", ".*")
+		mine.URL = rabbittest.User(t, b, b.URL(), "^$", ".*", ".*")
 		_, err := backend.Open(within(t), mine)
 		refused(t, err, `declare binaryladder exchange "`+cfg.Prefix)
 	})
@@ -132,7 +124,7 @@ func TestOpen_NoPermissions(t *testing.T) {
 		queue := rabbittest.Prefix(t)
 		consume(t, channel(t), queue)
 		mine := cfg
-		mine.URL = newUser(t, b, "^"+cfg.Prefix, "^"+cfg.Prefix, "^"+cfg.Prefix)
+		mine.URL = rabbittest.User(t, b, b.URL(), "^"+cfg.Prefix, "^"+cfg.Prefix, "^"+cfg.Prefix)
 		d, err := backend.Open(within(t), mine)
 		require.NoError(t, err)
 		defer d.Close() //nolint:errcheck // the test's end

@@ -2,11 +2,8 @@ package backend_test
 
 import (
 	"context"
-	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,35 +20,10 @@ import (
 )
 
 // documented makes a user with the permissions that docs/operating.md gives that role, and returns
-// its URL. The documentation's prefix and destination are replaced by the test's.
+// its URL.
 func documented(t *testing.T, b *rabbit.Broker, role, prefix, destination string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../docs/operating.md")
-	require.NoError(t, err)
-	line := regexp.MustCompile(`(?m)^rabbitmqctl set_permissions ` + role + ` '(.*)' '(.*)' '(.*)'$`).FindStringSubmatch(string(text))
-	require.NotNil(t, line, "docs/operating.md has no permissions for %s", role)
-	ours := strings.NewReplacer("delayer", prefix, "orders", destination)
-	return newUser(t, b, ours.Replace(line[1]), ours.Replace(line[2]), ours.Replace(line[3]))
-}
-
-// newUser makes a user whose password would break a careless URL or log.
-func newUser(t *testing.T, b *rabbit.Broker, configure, write, read string) string {
-	t.Helper()
-	if !b.Owned() {
-		rabbittest.Skipf(t, "needs rabbitmqctl to make a user")
-	}
-	name := rabbittest.Prefix(t)
-	const password = "p@ss:w/rd?&%,#"
-	text := func(s string) string { return `<<"` + strings.ReplaceAll(s, `\`, `\\`) + `">>` }
-	// One rabbitmqctl instead of two: each takes a second.
-	_, err := b.Ctl(within(t), "eval", fmt.Sprintf(
-		`rabbit_auth_backend_internal:add_user(%[1]s, %[2]s, <<"test">>), rabbit_auth_backend_internal:set_permissions(%[1]s, <<"/">>, %[3]s, %[4]s, %[5]s, <<"test">>).`,
-		text(name), text(password), text(configure), text(write), text(read)))
-	require.NoError(t, err)
-	u, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	u.User = url.UserPassword(name, password)
-	return u.String()
+	return rabbittest.Documented(t, b, b.URL(), "../../../..", role, "delayer", prefix, "orders", destination)
 }
 
 // importInto imports what the configuration prints, as an administrator does.
@@ -93,8 +65,7 @@ func TestOpen_Limits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
-			at, err := url.Parse(newUser(t, b, ".*", ".*", ".*"))
-			require.NoError(t, err)
+			at := mustParse(t, rabbittest.User(t, b, b.URL(), ".*", ".*", ".*"))
 			if c.limits != "" {
 				_, err := b.Ctl(within(t), "set_user_limits", at.User.Username(), c.limits)
 				require.NoError(t, err)
@@ -102,7 +73,7 @@ func TestOpen_Limits(t *testing.T) {
 			at.RawQuery = c.query
 			cfg.Backend, cfg.URL = c.backend, at.String()
 			cfg.Controller.PublishOnly = false
-			_, err = backend.Open(within(t), cfg)
+			_, err := backend.Open(within(t), cfg)
 			require.ErrorIs(t, err, delayer.ErrUnavailable)
 			require.ErrorContains(t, err, c.want)
 			require.Contains(t, err.Error(), map[bool]string{true: "in rabbitmq.conf", false: "(raise that limit, "}[c.limits == ""])
@@ -115,7 +86,7 @@ func TestPermissions_Documented(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Broker(t)
 	ch := channel(t)
-	arrives := func(t *testing.T, cfg backend.Config, queue string, in <-chan amqp091.Delivery) {
+	arrives := func(t *testing.T, cfg backend.Config, queue string, in <-chan amqp091.Delivery) (last amqp091.Delivery) {
 		t.Helper()
 		d, err := backend.Open(within(t), cfg)
 		require.NoError(t, err)
@@ -126,8 +97,11 @@ func TestPermissions_Documented(t *testing.T) {
 		require.NoError(t, ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
 		t.Cleanup(func() { _ = ch.ExchangeDelete(exchange, false, false) })
 		require.NoError(t, ch.QueueBind(queue, "", exchange, false, nil))
-		require.NoError(t, d.Publish(within(t), exchange, "", 300*time.Millisecond, amqp091.Publishing{}))
-		<-in
+		msg := amqp091.Publishing{UserId: mustParse(t, cfg.URL).User.Username()}
+		require.NoError(t, d.Publish(within(t), exchange, "order.expired", 300*time.Millisecond, msg))
+		last = <-in
+		require.Equal(t, "order.expired", last.RoutingKey)
+		return last
 	}
 	t.Run("declare", func(t *testing.T) {
 		var log rabbittest.Logbook
@@ -169,7 +143,8 @@ func TestPermissions_Documented(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
 			served := make(chan error, 1)
 			go func() { served <- controller.Serve(ctx, controlled.Options, controlled.Controller) }()
-			arrives(t, publisher, queue, in)
+			m := arrives(t, publisher, queue, in)
+			require.Empty(t, m.UserId, "the broker would not take it from another user")
 			stop()
 			require.NoError(t, <-served)
 			requireNoWarning(t, &log)
@@ -247,7 +222,7 @@ func TestPermissions_Destinations(t *testing.T) {
 	require.Equal(t, "ours", string((<-in).Body))
 
 	// A user that may write to our entry exchange and to nothing else reaches the queue.
-	conn, err := amqp091.Dial(newUser(t, b, "^$", "^"+cfg.Prefix+`\.ladder\.enter$`, "^$"))
+	conn, err := amqp091.Dial(rabbittest.User(t, b, b.URL(), "^$", "^"+cfg.Prefix+`\.ladder\.enter$`, "^$"))
 	require.NoError(t, err)
 	defer conn.Close() //nolint:errcheck // the test's end
 	outsider, err := conn.Channel()
@@ -262,7 +237,7 @@ func TestPermissions_Destinations(t *testing.T) {
 	// prefix.
 	mine := config(t)
 	own := "^" + mine.Prefix + "[.:]"
-	mine.URL = newUser(t, b, own, own, own)
+	mine.URL = rabbittest.User(t, b, b.URL(), own, own, own)
 	other, err := backend.Open(within(t), mine)
 	require.NoError(t, err)
 	defer func() {

@@ -40,23 +40,14 @@ func TestApply_SettleRefused(t *testing.T) {
 	t.Parallel()
 	b := rabbittest.Ours(t)
 	queue := rabbittest.Prefix(t)
-	ctl := func(args ...string) string {
-		out, err := b.Ctl(within(t), args...)
-		require.NoError(t, err, out)
-		return out
-	}
-	ctl("add_user", queue, "secret")
-	t.Cleanup(func() { ctl("delete_user", queue) })
-	u, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	u.User = url.UserPassword(queue, "secret")
 	plan := topology.Plan{Queues: []topology.Queue{{Name: queue, Args: amqp091.Table{"x-queue-type": "quorum"}}}}
 	for _, configure := range []string{"^" + queue + "$", "^" + queue} {
-		ctl("set_permissions", queue, configure, "^$", "^"+queue)
-		_, c := open(t, u.String(), func() {})
+		_, c := open(t, rabbittest.User(t, b, b.URL(), configure, "^$", "^"+queue), func() {})
 		live := objects.Of(c, "test")
 		require.NoError(t, live.Apply(within(t), plan), configure)
-		require.NotContains(t, ctl("list_queues", "name"), queue+".settle.")
+		queues, err := b.Ctl(within(t), "list_queues", "name")
+		require.NoError(t, err)
+		require.NotContains(t, queues, queue+".settle.")
 		require.NoError(t, live.Remove(within(t), plan))
 	}
 }

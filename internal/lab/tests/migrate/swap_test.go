@@ -3,8 +3,6 @@ package migrate_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/delayer-go/delayer/internal/app/migration/node"
 	"github.com/delayer-go/delayer/internal/app/migration/record"
 	"github.com/delayer-go/delayer/internal/app/migration/swap"
+	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 	"github.com/delayer-go/delayer/internal/lib/broker"
 	"github.com/delayer-go/delayer/internal/lib/objects"
 )
@@ -269,15 +268,8 @@ func TestSwap_Refused(t *testing.T) {
 // narrow lets the tool have a user who may do nothing outside the prefix and the target.
 func (r *rig) narrow() {
 	r.Helper()
-	user, password := "narrow", "secret"
-	change(r, r.Broker, http.MethodPut, map[string]string{"password": password, "tags": ""}, "users", user)
-	r.Cleanup(func() { change(r, r.Broker, http.MethodDelete, nil, "users", user) })
-	prefixAlone := map[string]string{"configure": ".*", "write": "^" + r.Prefix + `[.:]`, "read": ".*"}
-	change(r, r.Broker, http.MethodPut, prefixAlone, "permissions", "/", user)
-	address, err := url.Parse(r.Broker.URL())
-	require.NoError(r, err)
-	address.User = url.UserPassword(user, password)
-	conn, err := broker.Dial(r.Context(), broker.Options{URL: address.String()})
+	url := rabbittest.User(r, r.Broker, r.Broker.URL(), ".*", "^"+r.Prefix+`[.:]`, ".*")
+	conn, err := broker.Dial(r.Context(), broker.Options{URL: url})
 	require.NoError(r, err)
 	r.broker = broker.NewControl(conn)
 	r.Cleanup(r.broker.Close)
