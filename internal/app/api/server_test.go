@@ -4,19 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -32,6 +26,7 @@ import (
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/delayertest"
 	"github.com/delayer-go/delayer/internal/app/certificate"
+	"github.com/delayer-go/delayer/internal/lab/certs"
 )
 
 // A logbook keeps what is logged, and tells who waits for a line.
@@ -114,22 +109,22 @@ func TestServe_Files(t *testing.T) {
 		require.NoError(t, os.WriteFile(path("tokens"), []byte("tokens: [{name: me, sha256: "+hex.EncodeToString(sum[:])+", rights: [publish], queues: [q]}]"), 0o600))
 	}
 	write("s3cret")
-	first := newCertificate(t, path("cert"), path("key"))
+	first := certs.New(t, dir, "first")
+	cert, key := first.Issue("server")
 	d := delayertest.New(delayertest.Config{})
 	s := serveAPI(t, func(c *Config) {
-		c.Tokens, c.rereads, c.TLS = path("tokens"), 10*time.Millisecond, certificate.Files{CertFile: path("cert"), KeyFile: path("key")}
+		c.Tokens, c.rereads, c.TLS = path("tokens"), 10*time.Millisecond, certificate.Files{CertFile: cert, KeyFile: key}
 	}, d)
-	client := func(trusted *x509.Certificate) *http.Client {
-		pool := x509.NewCertPool()
-		pool.AddCert(trusted)
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}
+	client := func(trusted *certs.Authority) *http.Client {
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted.Pool}, DisableKeepAlives: true}
 		return &http.Client{Transport: transport}
 	}
 	address := "https://" + s.address
 	assert.Equal(t, 201, post(t, client(first), address, "s3cret"))
 	assert.Equal(t, 401, post(t, client(first), address, "n3w"))
 	write("n3w")
-	second := newCertificate(t, path("cert"), path("key"))
+	second := certs.New(t, dir, "second")
+	second.Issue("server")
 	require.Eventually(t, func() bool { return post(t, client(second), address, "n3w") == 201 }, time.Minute, 10*time.Millisecond)
 	assert.Equal(t, 401, post(t, client(second), address, "s3cret"))
 	require.NoError(t, os.Remove(path("tokens")))
@@ -139,26 +134,6 @@ func TestServe_Files(t *testing.T) {
 	assert.NotContains(t, s.log.text.String(), "s3cret")
 	assert.NotContains(t, s.log.text.String(), "nobody's business")
 	assert.Len(t, d.Published(), 3)
-}
-
-// newCertificate writes one for 127.0.0.1.
-func newCertificate(t *testing.T, certFile, keyFile string) *x509.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return parsed
 }
 
 // TestServe_Drains: what is under way when it is told to stop is answered, and no more is taken.

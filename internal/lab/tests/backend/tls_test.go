@@ -2,17 +2,10 @@ package backend_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -30,70 +23,19 @@ import (
 	"github.com/delayer-go/delayer/internal/app/flags"
 	"github.com/delayer-go/delayer/internal/app/servecmd"
 	"github.com/delayer-go/delayer/internal/app/service"
+	"github.com/delayer-go/delayer/internal/lab/certs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
 
-// An authority issues certificates into files.
-type authority struct {
-	t      *testing.T
-	folder string
-	file   string
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) *authority {
+func encrypted(t *testing.T, ca *certs.Authority) (b *rabbit.Broker, address string) {
 	t.Helper()
-	a := &authority{t: t, folder: t.TempDir()}
-	a.key = newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	require.NoError(t, err)
-	a.cert, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	a.file = a.write(name, "CERTIFICATE", der)
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	path := filepath.Join(a.folder, name+".pem")
-	require.NoError(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	return path
-}
-
-// issue writes a certificate for 127.0.0.1 and rabbit.test, and its key.
-func (a *authority) issue(name string) (cert, key string) {
-	own := newKey(a.t)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		DNSNames:    []string{"rabbit.test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}, a.cert, own.Public(), a.key)
-	require.NoError(a.t, err)
-	secret, err := x509.MarshalECPrivateKey(own)
-	require.NoError(a.t, err)
-	return a.write(name, "CERTIFICATE", der), a.write(name+"-key", "EC PRIVATE KEY", secret)
-}
-
-func encrypted(t *testing.T, ca *authority) (b *rabbit.Broker, address string) {
-	t.Helper()
-	cert, key := ca.issue("server")
+	cert, key := ca.Issue("server")
 	at, err := rabbit.FreeAddress()
 	require.NoError(t, err)
 	b = rabbittest.Own(t, rabbit.Options{Choice: rabbit.Node, Plugins: []string{byCertificate}, Config: fmt.Sprintf(
 		"auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\nssl_cert_login_from = common_name\nlisteners.ssl.default = %s\nssl_options.cacertfile = %s\nssl_options.certfile = %s\nssl_options.keyfile = %s\n"+
-			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.file, cert, key)})
+			"ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n", at, ca.File, cert, key)})
 	u, err := url.Parse(b.URL())
 	require.NoError(t, err)
 	u.Scheme, u.Host = "amqps", at
@@ -105,9 +47,9 @@ const byCertificate = "rabbitmq_auth_mechanism_ssl"
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
-	cert, key := ca.issue("client")
-	good := delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key}
+	ca, stranger := certs.New(t, t.TempDir(), "ca"), certs.New(t, t.TempDir(), "stranger")
+	cert, key := ca.Issue("client")
+	good := delayer.TLSFiles{CAFile: ca.File, CertFile: cert, KeyFile: key}
 	node, address := encrypted(t, ca)
 	cfg := backend.Config{Options: delayer.Options{URL: address, Prefix: "tls", Logger: silent}, BinaryLadder: binaryladder.Config{Tick: 100 * time.Millisecond, Steps: "100ms,200ms"}}
 
@@ -115,19 +57,19 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	elsewhere := mustParse(t, cfg.URL)
 	elsewhere.Host = "localhost:" + port
-	theirs, theirKey := stranger.issue("client")
+	theirs, theirKey := stranger.Issue("client")
 	for name, c := range map[string]struct {
 		url   string
 		files delayer.TLSFiles
 		kind  error
 		want  string
 	}{
-		"another authority":        {cfg.URL, delayer.TLSFiles{CAFile: stranger.file, CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
+		"another authority":        {cfg.URL, delayer.TLSFiles{CAFile: stranger.File, CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
 		"no authority":             {cfg.URL, delayer.TLSFiles{CertFile: cert, KeyFile: key}, delayer.ErrUnavailable, "tls.ca_file"},
 		"another host name":        {elsewhere.String(), good, delayer.ErrUnavailable, "tls.server_name"},
-		"another name":             {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: cert, KeyFile: key, ServerName: "other.test"}, delayer.ErrUnavailable, "tls.server_name"},
-		"no certificate":           {cfg.URL, delayer.TLSFiles{CAFile: ca.file}, delayer.ErrAccess, "tls.cert_file"},
-		"a stranger's certificate": {cfg.URL, delayer.TLSFiles{CAFile: ca.file, CertFile: theirs, KeyFile: theirKey}, delayer.ErrAccess, "tls.cert_file"},
+		"another name":             {cfg.URL, delayer.TLSFiles{CAFile: ca.File, CertFile: cert, KeyFile: key, ServerName: "other.test"}, delayer.ErrUnavailable, "tls.server_name"},
+		"no certificate":           {cfg.URL, delayer.TLSFiles{CAFile: ca.File}, delayer.ErrAccess, "tls.cert_file"},
+		"a stranger's certificate": {cfg.URL, delayer.TLSFiles{CAFile: ca.File, CertFile: theirs, KeyFile: theirKey}, delayer.ErrAccess, "tls.cert_file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := cfg
@@ -146,11 +88,9 @@ func TestTLS(t *testing.T) {
 		address := cfg.URL
 		cfg.URL = elsewhere.String() + "," + address // each is held to its own host name
 		d := rabbittest.Open(t, cfg)
-		pool := x509.NewCertPool()
-		pool.AddCert(ca.cert)
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		require.NoError(t, err)
-		conn, err := amqp091.DialTLS(address, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}})
+		conn, err := amqp091.DialTLS(address, &tls.Config{RootCAs: ca.Pool, Certificates: []tls.Certificate{pair}})
 		require.NoError(t, err)
 		defer conn.Close() //nolint:errcheck // the test's end
 		ch, err := conn.Channel()
@@ -189,13 +129,13 @@ func TestTLS(t *testing.T) {
 		at, err := rabbit.FreeAddress()
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "delayer.yaml")
-		own, ownKey := ca.issue("proxy")
+		own, ownKey := ca.Issue("proxy")
 		require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `url: %s
 prefix: proxy
 binaryladder: {tick: 100ms, steps: [100ms, 200ms]}
 tls: {ca_file: %s, cert_file: %s, key_file: %s}
 serve: {amqp: {listen: %q, tls: {cert_file: %s, key_file: %s}}}
-`, address, ca.file, cert, key, at, own, ownKey), 0o600))
+`, address, ca.File, cert, key, at, own, ownKey), 0o600))
 		ctx, cancel := context.WithCancel(within(t))
 		ended := make(chan error, 1)
 		go func() {
@@ -204,9 +144,7 @@ serve: {amqp: {listen: %q, tls: {cert_file: %s, key_file: %s}}}
 		}()
 		defer func() { cancel(); require.NoError(t, <-ended) }()
 
-		pool := x509.NewCertPool()
-		pool.AddCert(ca.cert)
-		trusted := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		trusted := &tls.Config{RootCAs: ca.Pool, MinVersion: tls.VersionTLS12}
 		proxied := mustParse(t, address)
 		proxied.Host = at
 		var conn *amqp091.Connection
@@ -253,9 +191,9 @@ func mustParse(t *testing.T, raw string) *url.URL {
 }
 
 func TestTLS_WrongFiles(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	cert, key := ca.issue("client")
-	_, otherKey := ca.issue("other")
+	ca := certs.New(t, t.TempDir(), "ca")
+	cert, key := ca.Issue("client")
+	_, otherKey := ca.Issue("other")
 	garbage := filepath.Join(t.TempDir(), "garbage.pem")
 	require.NoError(t, os.WriteFile(garbage, []byte("no certificate"), 0o600))
 	const at = "amqps://u:hunter2@127.0.0.1:1/"
@@ -270,8 +208,8 @@ func TestTLS_WrongFiles(t *testing.T) {
 		"no certificate":           {at, delayer.TLSFiles{KeyFile: key}, "cert_file and key_file go together"},
 		"no such certificate":      {at, delayer.TLSFiles{CertFile: "/nowhere/cert.pem", KeyFile: key}, "/nowhere/cert.pem"},
 		"another's key":            {at, delayer.TLSFiles{CertFile: cert, KeyFile: otherKey}, "give a certificate and its own key"},
-		"not encrypted":            {"amqp://u:hunter2@127.0.0.1:1/", delayer.TLSFiles{CAFile: ca.file}, "write amqps://, or leave out tls"},
-		"files in the address too": {at + "?cacertfile=/ca.pem", delayer.TLSFiles{CAFile: ca.file}, "give one of them"},
+		"not encrypted":            {"amqp://u:hunter2@127.0.0.1:1/", delayer.TLSFiles{CAFile: ca.File}, "write amqps://, or leave out tls"},
+		"files in the address too": {at + "?cacertfile=/ca.pem", delayer.TLSFiles{CAFile: ca.File}, "give one of them"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: c.url, TLSFiles: c.files}})
@@ -280,6 +218,6 @@ func TestTLS_WrongFiles(t *testing.T) {
 			require.NotContains(t, err.Error(), "hunter2")
 		})
 	}
-	_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, TLSFiles: delayer.TLSFiles{CAFile: ca.file}, TLS: &tls.Config{}}})
+	_, err := backend.Open(within(t), backend.Config{Options: delayer.Options{URL: at, TLSFiles: delayer.TLSFiles{CAFile: ca.File}, TLS: &tls.Config{}}})
 	require.ErrorIs(t, err, delayer.ErrConfig)
 }
