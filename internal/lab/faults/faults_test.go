@@ -51,8 +51,8 @@ func subjects() []faults.Subject {
 }
 
 // slots takes longer: its 55 slots, and messages with tickets, which are due after seconds.
-func slots() faults.Subject {
-	return subject("controller slots", backend.Config{Backend: "controller", Controller: controller.Config{Wheel: controller.Slots}})
+func slots(cfg controller.Config) faults.Subject {
+	return subject("controller slots", backend.Config{Backend: "controller", Controller: cfg})
 }
 
 func subject(name string, cfg backend.Config) faults.Subject {
@@ -97,13 +97,14 @@ func named(t *testing.T, name string) faults.Fault {
 }
 
 // TestFaults_Killed: on one broker, because starting one is what takes time. Also what was cancelled
-// stays cancelled, and what was postponed comes at its later time. What clients publish with a header
-// comes once the broker has confirmed it, whichever process of serve is killed meanwhile.
+// stays cancelled, and what was postponed comes at its later time, also where the controller is what
+// is killed. What clients publish with a header comes once the broker has confirmed it, whichever
+// process of serve is killed meanwhile.
 func TestFaults_Killed(t *testing.T) {
 	t.Parallel()
 	c := short(t)
 	c.Broker = rabbittest.Own(t, rabbit.Options{Args: soon})
-	c.Subjects = append(c.Subjects, slots())
+	c.Subjects = append(c.Subjects, slots(controller.Config{}))
 	rows := expect(t, c, named(t, "broker killed"))
 	assert.Positive(t, rows[len(rows)-1].Cancelled)
 	assert.Positive(t, rows[len(rows)-1].Postponed)
@@ -111,10 +112,16 @@ func TestFaults_Killed(t *testing.T) {
 	command := filepath.Join(t.TempDir(), "delayer")
 	out, err := exec.Command("go", "build", "-o", command, "github.com/delayer-go/delayer/cmd/delayer").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	run := func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, command, args...) }
+	alone := slots(controller.Config{PublishOnly: true})
+	alone.Controller, alone.Env = run, []string{"DELAYER_BACKEND=controller"}
+	c.Subjects = []faults.Subject{alone}
+	rows = expect(t, c, named(t, "controller killed"))
+	assert.Positive(t, rows[0].Cancelled)
+	assert.Positive(t, rows[0].Postponed)
+
 	c.Times = 4
-	c.Subjects = []faults.Subject{faults.Serve("serve", func(ctx context.Context, args ...string) *exec.Cmd {
-		return exec.CommandContext(ctx, command, args...)
-	}, 0, 100*time.Millisecond, time.Second)}
+	c.Subjects = []faults.Subject{faults.Serve("serve", run, 0, 100*time.Millisecond, time.Second)}
 	expect(t, c, named(t, "serve killed"))
 }
 

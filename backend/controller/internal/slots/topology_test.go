@@ -16,6 +16,7 @@ func TestWheel_Plan(t *testing.T) {
 	require.Equal(t, []string{"p.controller.slot.32s.07", "p.controller.enter.slots", "~d:slot:32s-07", "p.controller.log", "p.controller.enter"},
 		[]string{w.queue(slot), exchange, key, w.queue(leader.Log), w.enter()})
 	require.Equal(t, "p:controller,log,slots="+leader.Default().String()+",quorum", w.config())
+	require.Equal(t, "p.controller", w.Plan().Markers[0].Name, "that of rounds: another wheel is a conflict")
 	queues := map[string]bool{}
 	for _, q := range w.Plan().Queues {
 		require.False(t, queues[q.Name], q.Name)

@@ -106,7 +106,9 @@ type process struct {
 }
 
 func startProcess(b testing.TB, opts delayer.Options) process {
-	child := controllerCommand(b, opts)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), controllerVariable+"="+settings(b, opts))
+	child.Stderr = os.Stderr
 	in, err := child.StdinPipe()
 	require.NoError(b, err)
 	out, err := child.StdoutPipe()
@@ -132,21 +134,6 @@ func (p process) heap() float64 {
 }
 
 func (p process) rss() float64 { return memory(p.Process.Pid, "VmRSS:") }
-
-func controllerCommand(tb testing.TB, opts delayer.Options) *exec.Cmd {
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), controllerVariable+"="+settings(tb, opts))
-	child.Stderr = os.Stderr
-	return child
-}
-
-func startController(tb testing.TB, opts delayer.Options) *exec.Cmd {
-	tb.Helper()
-	child := controllerCommand(tb, opts)
-	require.NoError(tb, child.Start())
-	tb.Cleanup(func() { _ = child.Process.Kill() }) // fails where it has ended
-	return child
-}
 
 // highWater is the most memory that a process has had, in MB.
 func highWater(pid int) float64 { return memory(pid, "VmHWM:") }

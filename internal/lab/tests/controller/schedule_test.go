@@ -3,7 +3,6 @@ package controller_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -71,37 +70,6 @@ func (p *planner) cancel(by delayer.Delayer, id string) {
 	require.NoError(p, err)
 }
 
-// slotsControllersAreKilled: one is killed that has read what was cancelled, and the next one
-// starts only after the messages were due.
-func slotsControllersAreKilled(t *testing.T, w *workbench) {
-	d := w.slots(publishes)
-	queue, marker := w.queue(), w.queue()
-	p, first := w.planner(d, queue), w.Consume(marker)
-	child := startController(t, w.opts)
-	const delay = 15 * time.Second
-	p.half(20, delay)
-	_, err := p.Schedule(t.Context(), delayer.Message{Key: marker, Delay: time.Millisecond})
-	require.NoError(t, err)
-	rabbittest.Next(w, first)
-	require.NoError(t, child.Process.Kill())
-	require.Error(t, child.Wait())
-	got := w.Consume(queue)
-	select {
-	case m := <-got:
-		t.Fatalf("%s was delivered by no one", m.MessageId)
-	case <-time.After(delay):
-	}
-	again := w.slots(controls)
-	p.schedule("last", time.Second)
-	t.Logf("late by %v", w.settle(got, p.messages))
-	select { // what was killed had not acknowledged it
-	case <-first:
-	case <-time.After(10 * time.Second): // or it had
-	}
-	require.NoError(t, again.Close())
-	require.NoError(t, d.Close())
-}
-
 // half schedules n messages that are to arrive, and n that are cancelled.
 func (p *planner) half(n int, delay time.Duration) {
 	p.Helper()
@@ -145,45 +113,4 @@ func slotsBatchWithTickets(t *testing.T, w *workbench) {
 	}
 	require.NoError(t, at.Close())
 	require.NoError(t, d.Close())
-}
-
-// slotsTicketsOfOthers: a ticket of another vhost, or of a Delayer with another prefix, changes
-// nothing.
-func slotsTicketsOfOthers(t *testing.T, w *workbench) {
-	b := rabbittest.Broker(t)
-	if !b.Owned() {
-		rabbittest.Skipf(t, "needs rabbitmqctl to add a vhost")
-	}
-	vhost := rabbittest.Prefix(t)
-	u, err := url.Parse(b.URL())
-	require.NoError(t, err)
-	ctl := func(args ...string) {
-		t.Helper()
-		_, err := b.Ctl(context.Background(), args...)
-		require.NoError(t, err)
-	}
-	ctl("add_vhost", vhost)
-	t.Cleanup(func() { ctl("delete_vhost", vhost) })
-	ctl("set_permissions", "--vhost", vhost, u.User.Username(), ".*", ".*", ".*")
-	u.Path = "/" + vhost
-	there := &workbench{rabbittest.NewRigAt(t, b, u.String()), w.opts}
-	there.opts.URL = u.String()
-	stranger := &workbench{there.Rig, there.opts}
-	stranger.opts.Prefix = rabbittest.Prefix(t)
-
-	here, theirs, another := w.slots(publishes), there.slots(controls), stranger.slots(publishes)
-	queue := there.queue()
-	p := there.planner(theirs, queue)
-	p.schedule("theirs", 2*theirs.Limits().CancelBefore)
-	for _, d := range []delayer.Delayer{here, another} {
-		err := d.Cancel(t.Context(), p.ticket("theirs"))
-		require.ErrorIs(t, err, delayer.ErrTicket)
-		require.ErrorContains(t, err, "of another vhost or prefix")
-		_, err = d.Postpone(t.Context(), p.ticket("theirs"), time.Hour)
-		require.ErrorIs(t, err, delayer.ErrTicket)
-	}
-	there.settle(there.Consume(queue), p.messages)
-	for _, d := range []delayer.Delayer{here, theirs, another} {
-		require.NoError(t, d.Close())
-	}
 }

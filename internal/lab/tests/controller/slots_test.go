@@ -74,14 +74,10 @@ var slotsTests = []slotsTest{
 	onSlots("silent destination", slotsSilentDestination),
 	onSlots("silent slot", slotsSilentSlot),
 	onSlots("large after small", slotsLargeAfterSmall),
-	onSlots("tickets of others", slotsTicketsOfOthers),
 	onSlots("a batch with tickets", slotsBatchWithTickets),
-	onSlots("controllers are killed", slotsControllersAreKilled),
 	onSlots("expire under a policy", slotsExpireUnderAPolicy),
 	onSlots("delivered just before Close", slotsDeliveredJustBeforeClose),
 	onSlots("observer", slotsObserver),
-	onSlots("another wheel is a conflict", slotsAnotherWheelIsAConflict),
-	{"stand-alone permissions", func(t *testing.T, w *workbench, cfg backend.Config) { standAlonePermissions(t, w, cfg.Controller) }},
 	onSlots("are full", slotsAreFull),
 	onSlots("foreign messages are kept", slotsForeignMessagesAreKept),
 	onSlots("a later version", slotsALaterVersion),
@@ -146,12 +142,6 @@ func slotsDeclaredByOthers(t *testing.T, w *workbench, cfg backend.Config) {
 		require.NoError(t, err)
 		require.Empty(t, problems)
 	}
-}
-
-func slotsAnotherWheelIsAConflict(t *testing.T, w *workbench) {
-	require.NoError(t, w.slots(controls).Close())
-	_, err := controller.Open(t.Context(), w.opts, controller.Config{Wheel: controller.Rounds})
-	require.ErrorIs(t, err, delayer.ErrConflict)
 }
 
 // slotsDeliveredJustBeforeClose: what was delivered, in order, is acknowledged when Close returns, in
