@@ -65,22 +65,3 @@ func TestFixedTiers_FullTier(t *testing.T) {
 		})
 	}
 }
-
-func TestFixedTiers_SharedByDelayers(t *testing.T) {
-	t.Parallel()
-	cfg := tiers(t, "", fixedtiers.Config{Tiers: []time.Duration{100 * time.Millisecond}})
-	cfg.Prefix = cfg.Prefix[:10] // short enough for the broker to quote
-	one := rabbittest.Open(t, cfg)
-	cfg.FixedTiers.Tiers = []time.Duration{200 * time.Millisecond, 100 * time.Millisecond}
-	two, queue := rabbittest.Open(t, cfg), rabbittest.Prefix(t)
-	in := consume(t, channel(t), queue)
-	require.NoError(t, one.Publish(within(t), "", queue, 100*time.Millisecond, amqp091.Publishing{Body: []byte("one")}))
-	require.Equal(t, "one", string((<-in).Body))
-	require.NoError(t, two.Publish(within(t), "", queue, 150*time.Millisecond, amqp091.Publishing{Body: []byte("two")}))
-	require.Equal(t, "two", string((<-in).Body))
-
-	cfg.FixedTiers.MaxLength = 7
-	_, err := backend.Open(within(t), cfg)
-	require.ErrorIs(t, err, delayer.ErrConflict)
-	require.ErrorContains(t, err, "declared as "+cfg.Prefix+".delay:"+cfg.Prefix+",max=1000000,quorum, but this configuration is ")
-}

@@ -53,26 +53,17 @@ func TestOpen_OtherConfiguration(t *testing.T) {
 	cfg := config(t)
 	cfg.Prefix = cfg.Prefix[:10]
 	rabbittest.Open(t, cfg)
-	for name, change := range map[string]func(*backend.Config){
-		"steps":   func(c *backend.Config) { c.BinaryLadder.Steps += ",1600ms" },
-		"tick":    func(c *backend.Config) { c.BinaryLadder.Tick = 50 * time.Millisecond; c.BinaryLadder.Steps += ",50ms" },
-		"routing": func(c *backend.Config) { c.BinaryLadder.Routing = "topic"; c.BinaryLadder.Steps = "binary" },
-		"type":    func(c *backend.Config) { c.QueueType = "classic" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			other := cfg
-			change(&other)
-			_, err := backend.Open(within(t), other)
-			require.ErrorIs(t, err, delayer.ErrConflict)
-			require.ErrorContains(t, err, "declared as "+cfg.Prefix+":source,list:4:")
-			require.ErrorContains(t, err, "use the same configuration or another prefix")
-		})
-	}
+	other := cfg
+	other.BinaryLadder.Steps += ",1600ms"
+	_, err := backend.Open(within(t), other)
+	require.ErrorIs(t, err, delayer.ErrConflict)
+	require.ErrorContains(t, err, "declared as "+cfg.Prefix+":source,list:4:")
+	require.ErrorContains(t, err, "use the same configuration or another prefix")
 	cfg.Prefix = rabbittest.Prefix(t)
 	cfg.Prefix += strings.Repeat("x", 128-len(cfg.Prefix)) // the broker's answer has no room for it
 	rabbittest.Open(t, cfg)
 	cfg.BinaryLadder.Steps += ",1600ms"
-	_, err := backend.Open(within(t), cfg)
+	_, err = backend.Open(within(t), cfg)
 	require.ErrorIs(t, err, delayer.ErrConflict)
 	require.ErrorContains(t, err, "declared as another configuration")
 }
