@@ -116,7 +116,7 @@ func TestErrors_Nil(t *testing.T) {
 func policies(t *rapid.T) Policy {
 	span := rapid.Int64Range(0, int64(time.Hour))
 	p := Policy{
-		MaxAttempts: rapid.IntRange(0, 30).Draw(t, "attempts"),
+		MaxAttempts: rapid.IntRange(0, 1000).Draw(t, "attempts"),
 		Jitter:      rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "jitter"),
 		MaxAge:      time.Duration(rapid.SampledFrom([]int64{0, int64(time.Minute), int64(time.Hour)}).Draw(t, "age")),
 	}
@@ -127,7 +127,7 @@ func policies(t *rapid.T) Policy {
 		}
 		return p
 	case "exponential":
-		p.Factor = rapid.Float64Range(1, 1e9).Draw(t, "factor")
+		p.Factor = rapid.Float64Range(1, 1e300).Draw(t, "factor")
 	}
 	p.First, p.Cap = time.Duration(1+span.Draw(t, "first")), time.Duration(span.Draw(t, "cap"))
 	return p
@@ -135,7 +135,8 @@ func policies(t *rapid.T) Policy {
 
 func TestPlan_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := rapid.SampledFrom([]delayer.Limits{ladder, tiers}).Draw(t, "limits")
+		fine := delayer.Limits{Max: 1 << 40, Resolution: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "resolution"))}
+		l := rapid.SampledFrom([]delayer.Limits{ladder, tiers, fine}).Draw(t, "limits")
 		policy := policies(t)
 		if policy.validate(l) != nil {
 			return

@@ -61,24 +61,3 @@ func TestPolicy_YAML(t *testing.T) {
 	want.MaxAge = time.Hour
 	assert.Equal(t, want, service.Retry)
 }
-
-func FuzzPolicy(f *testing.F) {
-	f.Add(int64(time.Second), 1e300, 10_000, int64(1))
-	f.Add(int64(time.Second), 0.0, 10, int64(time.Second))
-	f.Fuzz(func(t *testing.T, first int64, factor float64, attempts int, resolution int64) {
-		l := delayer.Limits{Max: 1 << 40, Resolution: time.Duration(max(1, resolution%int64(time.Hour)))}
-		p := Policy{First: time.Duration(first), Factor: factor, MaxAttempts: attempts}
-		if p.validate(l) != nil {
-			return
-		}
-		list, _ := waits(planner{p, l, func() float64 { return 0.5 }}, errTest)
-		for _, wait := range list {
-			if wait < 0 || wait > l.Max {
-				t.Errorf("%v is no delay", wait)
-			}
-		}
-		if len(list) >= p.attempts() {
-			t.Errorf("%d waits, %d attempts", len(list), p.attempts())
-		}
-	})
-}

@@ -102,25 +102,6 @@ func TestStore_ConcurrentDuplicates(t *testing.T) {
 	assert.Equal(t, 10, count(t, pool, "effects"))
 }
 
-func TestStore_Crash(t *testing.T) {
-	s, pool := store(t, pgstore.Config{})
-	crash := true
-	h := once.Handler(s, func(ctx context.Context, tx pgx.Tx, d amqp091.Delivery) error {
-		if err := effect(ctx, tx, d); err != nil || !crash {
-			return err
-		}
-		// What the database sees of a process that was killed here: its connection is gone.
-		_, err := pool.Exec(ctx, "SELECT pg_terminate_backend($1)", tx.Conn().PgConn().PID())
-		return err
-	})
-	d := amqp091.Delivery{MessageId: "m"}
-	require.Error(t, h(t.Context(), d), "nothing was committed: the message comes again")
-	assert.Zero(t, count(t, pool, "effects")+count(t, pool, "delayer_once"))
-	crash = false
-	require.NoError(t, h(t.Context(), d))
-	assert.Equal(t, 1, count(t, pool, "effects"))
-}
-
 func TestStore_Sweep(t *testing.T) {
 	s, pool := store(t, pgstore.Config{Age: time.Hour})
 	_, err := pool.Exec(t.Context(), `INSERT INTO delayer_once

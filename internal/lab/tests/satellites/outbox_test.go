@@ -45,12 +45,7 @@ func TestRelay_CommitAndRollback(t *testing.T) {
 	name, deliveries := queue(t, b)
 	relay(t, pool, rabbittest.Open(t, config(t, b)), outbox.Config{Poll: time.Hour}) // a notification wakes it
 
-	headers := amqp091.Table{
-		"void": nil, "bool": true, "string": "é\x00", "bytes": []byte{0, 255}, "latin": "\xe9", "time": time.Unix(1700000000, 0),
-		"decimal": amqp091.Decimal{Scale: 2, Value: -5}, "f32": float32(0.1), "f64": math.Pi, "i8": int8(-8), "u8": byte(8),
-		"i16": int16(-16), "u16": uint16(16), "i32": int32(-32), "u32": uint32(32), "i64": int64(math.MaxInt64),
-		"list": []any{int64(1), "two"}, "table": amqp091.Table{"deep": amqp091.Table{"n": nil}},
-	}
+	headers := amqp091.Table{"string": "é\x00", "bytes": []byte{0, 255}, "latin": "\xe9", "i64": int64(math.MaxInt64)} // all others: package messagejson
 	rollback := errors.New("the order is not valid")
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		require.NoError(t, outbox.Enqueue(t.Context(), tx, "", name, 0, amqp091.Publishing{Body: []byte("never")}))
@@ -72,10 +67,6 @@ func TestRelay_CommitAndRollback(t *testing.T) {
 	assert.Equal(t, []any{msg.ContentType, msg.CorrelationId, msg.Type, msg.AppId, msg.Priority, msg.Timestamp.Unix()},
 		[]any{d.ContentType, d.CorrelationId, d.Type, d.AppId, d.Priority, d.Timestamp.Unix()})
 	for header, value := range headers {
-		if at, ok := value.(time.Time); ok {
-			assert.Equal(t, at.Unix(), d.Headers[header].(time.Time).Unix(), header)
-			continue
-		}
 		assert.Equal(t, value, d.Headers[header], header)
 	}
 	enqueue(t, pool, name, 0, "sentinel")
