@@ -76,22 +76,6 @@ func (r *benchmarks) nothingLeft() {
 	}
 }
 
-func TestAccuracy_Broker(t *testing.T) {
-	r := newBenchmarks(t)
-	got := r.benchmark([]scenario{shortly()},
-		r.subject("undelayed", "classic"), r.subject("per-message-ttl", "quorum"),
-		r.subject(TopEntry, "classic"), r.subject("bit-entry", "quorum"))
-	require.Len(t, got.Runs, 4)
-	for _, run := range got.Runs {
-		name := run.Subject() + ", " + run.QueueType
-		require.Empty(t, run.Error, name)
-		assert.Equal(t, report.Counts{Published: small.messages, Delivered: small.messages}, run.Counts, name)
-		assert.Positive(t, run.PublishPerS, name)
-		assert.Positive(t, run.Lateness.Min, "%s arrived at the very moment it was due", name)
-	}
-	r.nothingLeft()
-}
-
 // interrupting interrupts the benchmark after the warm-up.
 type interrupting struct {
 	delayer.Delayer

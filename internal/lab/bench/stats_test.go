@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/delayer-go/delayer/internal/lab/account"
 )
 
 func TestPercentileIsAnObservedValue(t *testing.T) {
@@ -33,14 +31,4 @@ func TestPercentileIsAnObservedValue(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, percentile(c.sorted, c.p), "p%v of %d values", c.p, len(c.sorted))
 	}
-}
-
-func TestPublishRateIsFromTheFirstIntentionToTheLastConfirm(t *testing.T) {
-	var samples []sample
-	for i := range 10 {
-		begin := time.Duration(i) * 100 * time.Millisecond
-		samples = append(samples, sample{Intended: begin, Asked: begin + 1, Answered: begin + 100*time.Millisecond, Outcome: account.Confirmed})
-	}
-	assert.InDelta(t, 10, publishRate(samples), 0.001)
-	assert.Zero(t, publishRate(nil))
 }
