@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
-	"github.com/delayer-go/delayer/internal/lib/objects"
 )
 
 func mustLadder(t testing.TB, tick time.Duration, steps Steps) ladder {
@@ -129,18 +128,6 @@ func TestCalendar_Hops(t *testing.T) {
 		}
 		require.LessOrEqual(t, float64(sum)/float64(len(c.delays)), c.most, "from %v", c.delays[0])
 	}
-}
-
-func TestHops(t *testing.T) {
-	hops, err := Hops(Config{Steps: Binary}, 10*time.Second, -1, 1<<28*time.Second)
-	require.NoError(t, err)
-	require.Equal(t, [][]time.Duration{{8 * time.Second, 2 * time.Second}, nil, nil}, hops, "10 s is 8 s and then 2 s")
-	hops, err = Hops(Config{}, objects.MaxTTL, objects.MaxTTL+1)
-	require.NoError(t, err)
-	require.NotEmpty(t, hops[0])
-	require.Empty(t, hops[1])
-	_, err = Hops(Config{Steps: "2s"})
-	require.Error(t, err)
 }
 
 // FuzzSteps: what is accepted makes up every delay up to the longest.

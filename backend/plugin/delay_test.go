@@ -1,14 +1,11 @@
 package plugin
 
 import (
-	"context"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/delayer-go/delayer"
 )
 
 func TestAwait(t *testing.T) {
@@ -29,15 +26,5 @@ func TestAwait(t *testing.T) {
 		if short := time.Duration(want)*time.Millisecond < delay+time.Millisecond; short {
 			require.GreaterOrEqual(t, time.Since(began), time.Millisecond, "%v: the missing millisecond is waited for", delay)
 		}
-	}
-}
-
-func TestAwaitEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := await(ctx, longest)
-	if err != nil { // else the millisecond was over first
-		require.ErrorIs(t, err, delayer.ErrNotSent)
-		require.ErrorIs(t, err, context.Canceled)
 	}
 }

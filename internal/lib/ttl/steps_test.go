@@ -64,23 +64,6 @@ func TestSteps_AddUp(t *testing.T) {
 	})
 }
 
-// TestSteps_Gap: a delay that Gap returns cannot be made.
-func TestSteps_Gap(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct {
-		waits []time.Duration
-		want  time.Duration
-	}{
-		{[]time.Duration{2 * s}, s},
-		{[]time.Duration{s, 2 * s, 5 * s}, 4 * s},
-		{[]time.Duration{s, time.Hour}, 2 * s},
-		{[]time.Duration{s, 2 * s, 3 * s, 7 * s}, 0},
-		{append([]time.Duration{s}, slices.Repeat([]time.Duration{LongestStep}, 99)...), 2 * s},
-	} {
-		require.Equal(t, c.want, Steps{Tick: s, Waits: c.waits}.Gap(), c.waits)
-	}
-}
-
 func TestSteps_PlanAllocatesNothing(t *testing.T) {
 	s := Steps{Tick: time.Second}
 	for i := range 28 {
