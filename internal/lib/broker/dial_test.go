@@ -61,25 +61,30 @@ func connectionStart() []byte {
 
 // TestDial_LoginNotAnswered: a login that was not answered in time was not refused.
 func TestDial_LoginNotAnswered(t *testing.T) {
-	url, logins := silentAfterStart(t)
+	t.Parallel()
+	const deadline = 2 * time.Second // a busy machine logs in by then
 	check := func(t *testing.T, err, cause error) {
 		t.Helper()
 		require.ErrorIs(t, err, delayer.ErrUnavailable)
 		require.ErrorIs(t, err, cause)
 		require.ErrorContains(t, err, "the broker has not answered the login (check user name and password, and give it more time: ")
 	}
-	for name, url := range map[string]string{"one address": url, "two addresses": url + "," + url} {
+	for name, of := range map[string]func(url string) string{
+		"one address":   func(url string) string { return url },
+		"two addresses": func(url string) string { return url + "," + url },
+	} {
 		t.Run("deadline, "+name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			t.Parallel()
+			url, _ := silentAfterStart(t)
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			_, err := Dial(ctx, Options{URL: url})
+			_, err := Dial(ctx, Options{URL: of(url)})
 			check(t, err, context.DeadlineExceeded)
 		})
 	}
-	for len(logins) > 0 {
-		<-logins
-	}
 	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
+		url, logins := silentAfterStart(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-logins
@@ -89,9 +94,11 @@ func TestDial_LoginNotAnswered(t *testing.T) {
 		check(t, err, context.Canceled)
 	})
 	t.Run("the socket's deadline, and no ctx", func(t *testing.T) {
+		t.Parallel()
+		url, _ := silentAfterStart(t)
 		all, err := parseURLs(url)
 		require.NoError(t, err)
-		_, err = dial(t.Context(), all[0], Options{}, time.Now().Add(500*time.Millisecond))
+		_, err = dial(t.Context(), all[0], Options{}, time.Now().Add(deadline))
 		require.ErrorIs(t, err, errLogin)
 	})
 }

@@ -100,7 +100,13 @@ func TestRemove_Slots(t *testing.T) {
 	for range soon {
 		<-arrived
 	}
-	time.Sleep(2 * time.Second) // until the controller has counted that
+	r, err := status.Open(within(t), status.Config{Backend: cfg})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // the controller counts that
+		s, err := r.Read(within(t))
+		return err == nil && s.Waiting != nil && *s.Waiting == 0
+	}, rabbittest.Patience, 20*time.Millisecond)
+	require.NoError(t, r.Close())
 	require.NoError(t, d.Close())
 	require.NoError(t, backend.Remove(within(t), cfg, false), "all have arrived")
 

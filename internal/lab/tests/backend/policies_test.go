@@ -9,6 +9,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -41,17 +42,10 @@ func setPolicy(t *testing.T, b *rabbit.Broker, prefix, definition string) (lift 
 }
 
 // until calls f until its error is as wanted.
-func until(t *testing.T, f func() error, wanted func(error) bool) error {
+func until(t *testing.T, f func() error, wanted func(error) bool) (err error) {
 	t.Helper()
-	ctx := within(t)
-	for ctx.Err() == nil {
-		if err := f(); wanted(err) {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("nothing happened within a minute")
-	return nil
+	require.Eventually(t, func() bool { err = f(); return wanted(err) }, rabbittest.Patience, 20*time.Millisecond)
+	return err
 }
 
 // TestController_EarlyExpiry: it knows how long a message has waited.
@@ -110,14 +104,9 @@ func TestPolicies_ManagementAPI(t *testing.T) {
 	lift()
 	_, err = b.Ctl(within(t), "clear_operator_policy", cfg.Prefix)
 	require.NoError(t, err)
-	require.Empty(t, func() []string {
-		for ctx := within(t); ; { // the API is some seconds behind
-			if found := verified(cfg); len(found) == 0 || ctx.Err() != nil {
-				return found
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
-	}())
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API is some seconds behind
+		require.Empty(ct, verified(cfg))
+	}, rabbittest.Patience, 200*time.Millisecond)
 	wrong, err := url.Parse(cfg.Management)
 	require.NoError(t, err)
 	wrong.User = url.UserPassword("guest", "hunter2")

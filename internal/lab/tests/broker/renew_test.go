@@ -6,6 +6,7 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer"
@@ -41,12 +42,11 @@ func TestPublish_RefusalRenewsChannel(t *testing.T) {
 		"those of the test before are gone")
 
 	require.ErrorIs(t, p.Publish(ctx, to(full)), delayer.ErrRefused)
-	now := channels()
-	for ctx.Err() == nil && (len(now) != len(before) || strings.Join(now, " ") == strings.Join(before, " ")) {
-		require.ErrorIs(t, p.Publish(ctx, to(full)), delayer.ErrRefused)
-		time.Sleep(100 * time.Millisecond)
-		now = channels()
-	}
-	require.NoError(t, ctx.Err(), "one channel in place of another; before %v, now %v", before, now)
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		require.ErrorIs(ct, p.Publish(ctx, to(full)), delayer.ErrRefused)
+		now := channels()
+		require.Len(ct, now, len(before))
+		require.NotEqual(ct, before, now, "one channel in place of another")
+	}, rabbittest.Patience, 100*time.Millisecond)
 	require.Empty(t, reset, "nothing was lost")
 }

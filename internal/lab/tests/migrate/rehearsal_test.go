@@ -196,7 +196,9 @@ func (r *rehearsal) serve() {
 	r.switches("serve")
 	for range kills {
 		for i, s := range all {
-			time.Sleep(300 * time.Millisecond) // in which it passes on some
+			const some = 10
+			before := r.account.Counts().Arrived
+			require.Eventually(r, func() bool { return r.account.Counts().Arrived >= before+some }, rabbittest.Patience, 10*time.Millisecond)
 			require.NoError(r, s.Process.Kill())
 			_ = s.Wait()
 			all[i] = r.startServe(r.config)
