@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -118,6 +119,24 @@ func TestServe_Proxy(t *testing.T) {
 		assert.Equal(t, "kept", d.Headers["mine"])
 		assert.NotContains(t, d.Headers, "x-delay")
 		assert.NotContains(t, d.Headers, "x-delayer-exchange")
+	}
+
+	// A client that ends without a word.
+	var wire net.Conn
+	client, err := amqp091.DialConfig(url, amqp091.Config{Dial: func(network, addr string) (_ net.Conn, err error) {
+		wire, err = net.Dial(network, addr)
+		return wire, err
+	}})
+	require.NoError(t, err)
+	left, err := client.Channel()
+	require.NoError(t, err)
+	const many = 500
+	for i := range many {
+		require.NoError(t, left.Publish("direct", "key", false, false, amqp091.Publishing{MessageId: fmt.Sprint(i), Headers: amqp091.Table{"x-delay": int32(i % 2)}}))
+	}
+	require.NoError(t, wire.(*net.TCPConn).CloseWrite())
+	for range many {
+		rabbittest.Next(t, in)
 	}
 
 	tx := channel(t, url)

@@ -101,22 +101,20 @@ func (c *conn) run() {
 	if errors.As(err, &why) {
 		c.stop(why.code, why.text)
 	}
-	if e := c.ended.Load(); e != nil { // the broker need not wonder where the client is
-		_ = c.broker.SetWriteDeadline(time.Now().Add(closeWithin))
-		_, _ = c.out.Write(frame.NewMethod(0, frame.Close, uint16(200), "the connection through delayer ends", uint32(0)))
-		_ = c.out.Flush()
-		<-c.gone
-		if err != nil {
-			untilClosed(c.client, &c.in)
-		}
-		untilClosed(c.broker, &c.back) // it answers once it has taken all of that
+	// Without this the broker may forget what was published and not confirmed.
+	soon, ends := time.Now().Add(closeWithin), c.ended.Load() != nil
+	_ = c.broker.SetWriteDeadline(soon)
+	_, _ = c.out.Write(frame.NewMethod(0, frame.Close, uint16(200), "the connection through delayer ends", uint32(0)))
+	_ = c.out.Flush()
+	if !ends { // the client has gone
+		_ = c.broker.SetReadDeadline(soon)
 	}
+	<-c.gone
+	if ends && err != nil {
+		untilClosed(c.client, &c.in)
+	}
+	untilClosed(c.broker, &c.back) // it answers once it has taken all of that
 	closeWrite(c.broker)
-	select {
-	case <-c.gone:
-	default:
-		_ = c.broker.SetReadDeadline(time.Now().Add(closeWithin))
-	}
 	running.Wait()
 }
 
