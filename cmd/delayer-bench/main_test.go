@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/delayer-go/delayer/internal/app/cli"
+	"github.com/delayer-go/delayer/internal/lab/bench/report"
+	"github.com/delayer-go/delayer/internal/lab/docs"
 	"github.com/delayer-go/delayer/internal/lab/rabbit"
 	"github.com/delayer-go/delayer/internal/lab/rabbit/rabbittest"
 )
@@ -138,4 +142,94 @@ func TestAnInterruptedBenchSaysSo(t *testing.T) {
 func TestCommandLineHidesCredentials(t *testing.T) {
 	got := commandLine([]string{"/bin/delayer-bench", "--url", "amqp://me:hunter2@host/", "--quick"})
 	assert.Equal(t, "delayer-bench --url amqp://…@host/ --quick", got)
+}
+
+// substitution is a list that the shell makes.
+var substitution = regexp.MustCompile(`"\$\([^"]*"`)
+
+// TestDocs_Commands: each `delayer-bench …` in a code block of the documentation is one that the
+// command takes.
+func TestDocs_Commands(t *testing.T) {
+	seen := 0
+	for path, text := range docs.Pages(t, "../..") {
+		text = strings.ReplaceAll(text, "$n", "1") // of a loop
+		text = substitution.ReplaceAllString(text, "1ms,2ms")
+		for _, args := range docs.Commands(text, "delayer-bench") {
+			seen++
+			parser, err := program().Parser(io.Discard, io.Discard, func(int) {})
+			require.NoError(t, err)
+			_, err = parser.Parse(args)
+			assert.NoError(t, err, "%s: delayer-bench %q", path, args)
+		}
+	}
+	require.Greater(t, seen, 5)
+}
+
+func reportFile(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(report.Report{SchemaVersion: report.SchemaVersion, Runs: []report.Run{{
+		Scenario: "cost", Backend: "binaryladder", Variant: "source", QueueType: "quorum", Repetition: 1,
+		Counts: report.Counts{Published: 9, Delivered: 9}, BrokerCPU: 100, Lateness: report.Percentiles{P50: 4, P99: 9},
+	}}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, os.WriteFile(path, text, 0o644))
+	return path
+}
+
+func TestRenderWritesThePagesAgain(t *testing.T) {
+	file := reportFile(t)
+	status, stdout, stderr := command(t.Context(), t, "render", file)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.Contains(t, stdout, "wrote "+filepath.Join(filepath.Dir(file), "report.html"))
+
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	status, _, stderr = command(t.Context(), t, "render", file, "--out", dir)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.FileExists(t, filepath.Join(dir, "report.html"))
+	assert.FileExists(t, filepath.Join(dir, "report.bench"))
+
+	picture := filepath.Join(dir, "picture.svg")
+	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture)
+	require.Equal(t, cli.OK, status, stderr)
+	assert.FileExists(t, picture)
+
+	status, _, stderr = command(t.Context(), t, "render", file, "--picture", picture, "--out", dir)
+	assert.Equal(t, cli.Usage, status)
+	assert.Contains(t, stderr, "can't be used together")
+	status, _, stderr = command(t.Context(), t, "render", filepath.Join(dir, "report.html"))
+	assert.Equal(t, cli.Failed, status)
+	assert.Contains(t, stderr, "not a report.json")
+}
+
+// TestServeIsMeasured: what a plain client publishes arrives, and nothing is left.
+func TestServeIsMeasured(t *testing.T) {
+	broker := rabbittest.Broker(t)
+	if !broker.Owned() {
+		rabbittest.Skipf(t, "the broker at AMQP_URL cannot be asked for what is left")
+	}
+	status, stdout, stderr := command(t.Context(), t, "--quick", "--out", t.TempDir(), "--url", broker.URL(), "--queue-type", "quorum",
+		"--backend", "serve", "--scenario", "accuracy", "--messages", "40", "--delays", "1s-2s")
+	require.Equal(t, cli.OK, status, stderr)
+	assert.Contains(t, stdout, "serve ladder")
+	assert.Contains(t, stdout, "serve slots")
+	assert.Contains(t, stdout, "No message was lost, delivered twice or early.")
+	assert.Empty(t, benchObjects(t))
+}
+
+// benchObjects are the queues and exchanges of any benchmark.
+func benchObjects(t *testing.T) string {
+	var found []string
+	for _, what := range []string{"list_queues", "list_exchanges"} {
+		out, err := rabbittest.Broker(t).Ctl(t.Context(), "--quiet", what, "name")
+		if !assert.NoError(t, err) {
+			return ""
+		}
+		for line := range strings.Lines(out) {
+			if strings.HasPrefix(line, "bench-") {
+				found = append(found, strings.TrimSpace(line))
+			}
+		}
+	}
+	return strings.Join(found, "\n")
 }

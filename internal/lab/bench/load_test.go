@@ -84,3 +84,48 @@ func TestALoadThatStallsEnds(t *testing.T) {
 	_, err := inMemory(t, m, load{delays: seconds(10), workers: 1})
 	require.ErrorIs(t, err, errStalled)
 }
+
+// TestAMessageCostsWhatTheIdleBrokerDoesNot: what the broker uses anyway is taken off once, but not
+// what it uses while it starts.
+func TestAMessageCostsWhatTheIdleBrokerDoesNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		share, used, since := 0.25, time.Duration(0), time.Now()
+		starts := since.Add(settling)
+		m := newMeter(t.Context(), &fake{cpu: func() time.Duration {
+			used, since = used+time.Duration(share*float64(time.Since(since)))+max(0, time.Until(starts)), time.Now()
+			return used
+		}})
+		before := m.read()
+		share = 0.75
+		time.Sleep(4 * time.Second)
+		assert.InDelta(t, 2e6/100, m.perMessage(before, m.read(), 100), 1, "half a core for 4 s is 2 s, of 100 messages")
+		assert.Zero(t, m.perMessage(before, reading{}, 100), "not known")
+		assert.Zero(t, m.perMessage(before, m.read(), 0))
+	})
+}
+
+func TestPercentileIsAnObservedValue(t *testing.T) {
+	var hundred []time.Duration
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(i+1))
+	}
+	for _, c := range []struct {
+		sorted []time.Duration
+		p      float64
+		want   time.Duration
+	}{
+		{nil, 50, 0},
+		{[]time.Duration{7}, 0, 7},
+		{[]time.Duration{7}, 99, 7},
+		{[]time.Duration{1, 2}, 50, 1},
+		{[]time.Duration{1, 2}, 51, 2},
+		{hundred, 0, 1},
+		{hundred, 50, 50},
+		{hundred, 90, 90},
+		{hundred, 99, 99},
+		{hundred, 99.5, 100},
+		{hundred, 100, 100},
+	} {
+		assert.Equal(t, c.want, percentile(c.sorted, c.p), "p%v of %d values", c.p, len(c.sorted))
+	}
+}

@@ -2,6 +2,8 @@ package rabbit_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,4 +86,38 @@ func containersOf(t *testing.T, kind string, pid int) []string {
 	out, err := exec.Command("docker", "ps", "-aq", "--filter", fmt.Sprintf("label=delayer.pid=%d", pid)).Output()
 	require.NoError(t, err)
 	return strings.Fields(string(out))
+}
+
+// childVariable makes the test binary start a broker of the kind it names, say so, and wait to be
+// killed.
+const childVariable = "DELAYER_TEST_CHILD"
+
+func childMain() bool {
+	kind := os.Getenv(childVariable)
+	if kind == "" {
+		return false
+	}
+	err := startChild(kind)
+	if errors.Is(err, rabbit.ErrNone) {
+		fmt.Println("none:", err)
+		return true
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		return true
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// clusterChild is the kind of a child that starts a cluster.
+const clusterChild = "cluster"
+
+func startChild(kind string) (err error) {
+	if kind == clusterChild {
+		_, err = rabbit.StartCluster(context.Background(), rabbit.Options{}, 2)
+	} else {
+		_, err = rabbit.Start(context.Background(), rabbit.Options{Choice: kind})
+	}
+	return err
 }

@@ -1,7 +1,9 @@
 package message
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,9 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/delayer-go/delayer"
 )
 
 var bounds = Limits{FrameSize: 128 << 10, User: "guest", MaxPriority: 4}
@@ -118,4 +123,213 @@ func TestOwns(t *testing.T) {
 	} {
 		assert.Equal(t, want, Owns("p", name), name)
 	}
+}
+
+func TestSealStripsWhatADeliveryLeft(t *testing.T) {
+	received := amqp091.Table{
+		"x-death": []any{amqp091.Table{"count": int64(1)}}, "x-first-death-queue": "q", "x-first-death-reason": "expired",
+		"x-first-death-exchange": "", "x-last-death-queue": "q", "x-last-death-reason": "expired", "x-last-death-exchange": "",
+		"x-delay": int32(5), delayer.Header: "old 1 x", Stamp: amqp091.Table{}, "mine": "kept",
+	}
+	e := Envelope{ID: "id", Due: time.UnixMilli(7), Delay: 4500 * time.Microsecond, Exchange: "x"}
+	sealed := Seal(amqp091.Publishing{Headers: received}, e, amqp091.Table{"x-delay": int64(7)})
+	require.Equal(t, amqp091.Table{"mine": "kept", "x-delay": int64(7), delayer.Header: "id 7 5 x"}, sealed.Headers)
+	require.Len(t, received, 11, "the caller's headers must stay as they are")
+}
+
+// TestSeal_CallersBytes: the caller may change byte slices while the message is being written.
+func TestSeal_CallersBytes(t *testing.T) {
+	bytes := []byte("header")
+	sealed := Seal(amqp091.Publishing{Headers: amqp091.Table{"k": bytes, "list": []any{amqp091.Table{"k": bytes}}}}, Envelope{}, nil)
+	copy(bytes, "......")
+	require.Equal(t, []byte("header"), sealed.Headers["k"])
+	require.Equal(t, []any{amqp091.Table{"k": []byte("header")}}, sealed.Headers["list"])
+}
+
+func TestSealDeliveryMode(t *testing.T) {
+	for given, want := range map[uint8]uint8{0: amqp091.Persistent, 1: amqp091.Transient, 2: amqp091.Persistent} {
+		require.Equal(t, want, Seal(amqp091.Publishing{DeliveryMode: given}, Envelope{}, nil).DeliveryMode)
+	}
+}
+
+func TestSealKeepsIntsWhole(t *testing.T) {
+	sealed := Seal(amqp091.Publishing{Headers: amqp091.Table{
+		"small": 5, "big": math.MaxInt32 + 1, "list": []any{math.MinInt64}, "table": amqp091.Table{"big": math.MaxInt64},
+	}}, Envelope{}, nil)
+	require.Equal(t, 5, sealed.Headers["small"])
+	require.Equal(t, int64(math.MaxInt32+1), sealed.Headers["big"])
+	require.Equal(t, []any{int64(math.MinInt64)}, sealed.Headers["list"])
+	require.Equal(t, amqp091.Table{"big": int64(math.MaxInt64)}, sealed.Headers["table"])
+}
+
+// TestNativeDelay: a time that has passed by the broker's own clock is removed, any other refused.
+func TestNativeDelay(t *testing.T) {
+	due := time.Now().Truncate(time.Second).Add(700 * time.Millisecond)
+	died := func(at time.Time) amqp091.Table {
+		return amqp091.Table{NativeDelay: due.UnixMilli(), "x-death": []any{amqp091.Table{"reason": "expired", "time": at}}}
+	}
+	for name, c := range map[string]struct {
+		headers amqp091.Table
+		valid   bool
+	}{
+		"delivered":                      {died(due.Truncate(time.Second)), true}, // in whole seconds
+		"delivered late":                 {died(due.Add(time.Hour)), true},
+		"set after a delivery":           {died(due.Add(-time.Second)), false},
+		"never delivered":                {amqp091.Table{NativeDelay: due.UnixMilli()}, false},
+		"never delivered, and it passed": {amqp091.Table{NativeDelay: due.Add(-time.Hour).UnixMilli()}, false},
+		"a text":                         {amqp091.Table{NativeDelay: "5"}, false},
+	} {
+		msg := amqp091.Publishing{Headers: c.headers}
+		err := Validate("", "q", &msg, Limits{})
+		if !c.valid {
+			require.ErrorContains(t, err, "would delay the message in each queue", name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.NotContains(t, Seal(msg, Envelope{ID: "x"}, nil).Headers, NativeDelay, name)
+	}
+}
+
+func TestSizeOfATable(t *testing.T) {
+	size, err := tableSize(amqp091.Table{"ab": "cde", "n": int64(1), "t": amqp091.Table{"x": nil}, "l": []any{true}}, 0)
+	require.NoError(t, err)
+	require.Equal(t, 4+(1+2+1+4+3)+(1+1+1+8)+(1+1+1+4+(1+1+1))+(1+1+1+4+2), size)
+}
+
+func TestSmallFrames(t *testing.T) {
+	msg := headers(strings.Repeat("x", 4<<10))
+	require.ErrorContains(t, Validate("x", "k", &msg, Limits{FrameSize: 4 << 10}), "fit into one frame of 4096")
+	require.NoError(t, Validate("x", "k", &msg, Limits{FrameSize: 8 << 10}))
+	require.NoError(t, Validate("x", "k", &msg, Limits{}), "unlimited")
+}
+
+func TestWhatADeliveryLeftIsNotCounted(t *testing.T) {
+	msg := amqp091.Publishing{Headers: amqp091.Table{"x-death": strings.Repeat("x", 8<<10)}}
+	require.NoError(t, Validate("x", "k", &msg, Limits{FrameSize: 4 << 10}), "it is stripped")
+}
+
+// TestFrameSize: no frame of a message is larger than computed, neither as it is published nor with
+// what the broker has added after all hops, and one of them is about as large.
+func TestFrameSize(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringN(0, 60, 255)
+		keys := rapid.SliceOfN(text, 0, 80)
+		lim := Limits{Growth: Growth{
+			Hops: rapid.IntRange(1, 28).Draw(t, "hops"), KeySize: rapid.IntRange(8, 112).Draw(t, "key size"),
+			NameSize: rapid.IntRange(10, 150).Draw(t, "name size"), Keys: rapid.IntRange(1, 30).Draw(t, "keys"),
+		}}
+		exchange, key := rapid.SampledFrom([]string{"", "orders"}).Draw(t, "exchange"), text.Draw(t, "key")
+		msg := amqp091.Publishing{
+			ContentType: "text/plain", MessageId: text.Draw(t, "id"),
+			Headers: amqp091.Table{"note": text.Draw(t, "note"), "CC": anys(keys.Draw(t, "cc")), "BCC": anys(keys.Draw(t, "bcc"))},
+		}
+		computed, err := lim.frameSize(exchange, key, &msg)
+		require.NoError(t, err)
+
+		envelope := Envelope{ID: strings.Repeat("\xff", LongestID), Due: time.Now(), Exchange: exchange}
+		published := Seal(msg, envelope, nil, ourKeys(lim, exchange, key, msg.Headers)...)
+		delivered := Seal(msg, envelope, deaths(lim, key, msg.Headers))
+		delete(delivered.Headers, "BCC")
+		largest := max(encoded(t, published), encoded(t, delivered))
+		require.LessOrEqual(t, largest, computed)
+		require.Less(t, computed-largest, 128, "it is not refused for nothing")
+	})
+}
+
+func anys(keys []string) []any {
+	list := make([]any, len(keys))
+	for i, k := range keys {
+		list[i] = k
+	}
+	return list
+}
+
+// ourKeys are those that a backend adds to BCC.
+func ourKeys(lim Limits, exchange, key string, headers amqp091.Table) []any {
+	dots := strings.Repeat(".", max(strings.Count(key, "."), 15))
+	destinations := 1
+	if exchange == "" {
+		destinations += len(Copies(headers))
+	}
+	var keys []any
+	for range destinations {
+		keys = append(keys, "~d:="+strings.Repeat("A", 22)+dots)
+	}
+	for range lim.Keys {
+		keys = append(keys, strings.Repeat("k", lim.KeySize)+dots)
+	}
+	return keys
+}
+
+// deaths are the headers that RabbitMQ adds.
+func deaths(lim Limits, key string, headers amqp091.Table) amqp091.Table {
+	name := strings.Repeat("n", lim.NameSize)
+	cc, _ := headers["CC"].([]any)
+	entry := amqp091.Table{
+		"count": int64(1), "reason": "expired", "queue": name, "exchange": name, "time": time.Now(), "routing-keys": append([]any{key}, cc...),
+	}
+	list := make([]any, lim.Hops)
+	for i := range list {
+		list[i] = entry
+	}
+	t := amqp091.Table{"x-death": list, "x-delivery-count": int64(1), "x-acquired-count": int64(1)}
+	for _, which := range []string{"first", "last"} {
+		t["x-"+which+"-death-reason"], t["x-"+which+"-death-queue"], t["x-"+which+"-death-exchange"] = "expired", name, name
+	}
+	return t
+}
+
+// encoded is the exact size of the frame with a message's properties.
+func encoded(t require.TestingT, msg amqp091.Publishing) int {
+	headers, err := tableSize(msg.Headers, 0)
+	require.NoError(t, err)
+	const frame, content, deliveryMode = 8, 14, 1
+	size := frame + content + deliveryMode + headers
+	for _, s := range []string{msg.ContentType, msg.MessageId} {
+		if s != "" {
+			size += 1 + len(s)
+		}
+	}
+	require.NotEmpty(t, msg.Headers[delayer.Header])
+	return size
+}
+
+// FuzzSeal: of a message that is accepted, every header arrives but those that a delivery leaves,
+// none of our keys was the user's, and what the caller gave is not touched.
+func FuzzSeal(f *testing.F) {
+	f.Add("x", "k", "note", "value", []byte("a,b"), int64(1), "copy")
+	f.Add("", "~d.1", "x-death", "", []byte("~d:=x"), int64(-1), "")
+	f.Add("", "q", "BCC", "not a list", []byte(nil), int64(1)<<40, "~d")
+	f.Add("", "q", "CC", "\xff\x00", []byte{0, ','}, int64(0), strings.Repeat("c", 256))
+	f.Fuzz(func(t *testing.T, exchange, key, name, value string, list []byte, number int64, cc string) {
+		var items []any
+		for item := range strings.SplitSeq(string(list), ",") {
+			items = append(items, item)
+		}
+		given := amqp091.Table{
+			"BCC": items, "CC": []any{cc}, "number": int(number), "inside": amqp091.Table{name: []any{value, number}}, name: value,
+		}
+		before := maps.Clone(given)
+		msg := amqp091.Publishing{Headers: given}
+		if Validate(exchange, key, &msg, bounds) != nil {
+			return
+		}
+		for _, k := range append(Copies(given), key) {
+			require.False(t, strings.HasPrefix(k, Reserved), "%q could be a key of ours", k)
+		}
+		envelope := NewEnvelope(time.UnixMilli(number), time.Second, exchange)
+		sealed := Seal(msg, envelope, nil, Reserved+":=ours")
+		require.Equal(t, before, given)
+		_, err := tableSize(sealed.Headers, 0)
+		require.NoError(t, err, "it can go on the wire")
+		for n := range given {
+			_, kept := sealed.Headers[n]
+			require.Equal(t, n == delayer.Header || !slices.Contains(stripped[:], n), kept, n)
+		}
+		read, err := delayer.ParseHeader(sealed.Headers)
+		require.NoError(t, err)
+		require.Equal(t, envelope, read)
+		own, _ := given["BCC"].([]any)
+		require.Equal(t, append(slices.Clone(own), any(Reserved+":=ours")), sealed.Headers["BCC"])
+	})
 }

@@ -1,12 +1,14 @@
 package slots
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/delayer-go/delayer"
 	"github.com/delayer-go/delayer/backend/controller/internal/leader"
@@ -92,4 +94,138 @@ func TestRead_User(t *testing.T) {
 	}
 	e := read(&amqp091.Delivery{Body: []byte("x")}, leader.Log, "", "")
 	require.ErrorIs(t, e.Raw.(foreign).why, bundle.ErrForeign)
+}
+
+var ourTickets = newTickets("/", "delayer", "52x4s")
+
+func TestTickets_RoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		was := ticket{
+			id:  string(rapid.SliceOfN(rapid.Byte(), 1, bundle.MaxID).Draw(t, "id")),
+			due: brokertime.Due(rapid.Int64Range(1, 16_725_225_600_000).Draw(t, "due")),
+		}
+		text := ourTickets.write(was)
+		require.LessOrEqual(t, len(text), 120)
+		require.Regexp(t, `^[-_.A-Za-z0-9]+$`, string(text))
+		is, err := ourTickets.read(text)
+		require.NoError(t, err)
+		require.Equal(t, was, is)
+	})
+}
+
+// TestReadTicket: without a broker, and with the reason if it is another's.
+func TestReadTicket(t *testing.T) {
+	w := New("/", "delayer", 1<<20)
+	d := &Delayer{wheel: w}
+	of := func(vhost string) delayer.Ticket {
+		return newTickets(vhost, "delayer", w.rings.String()).write(ticket{id: "ABC1", due: 1795329200000})
+	}
+	id, due, err := d.ReadTicket(of("/"))
+	require.NoError(t, err)
+	require.Equal(t, "ABC1", id)
+	require.Equal(t, int64(1795329200000), due.UnixMilli())
+	_, _, err = d.ReadTicket(of("other"))
+	require.ErrorIs(t, err, delayer.ErrTicket)
+	require.ErrorIs(t, err, errOthers)
+}
+
+func TestTickets_RefuseOthers(t *testing.T) {
+	good := ticket{id: "ABC1", due: 1795329200000}
+	text := ourTickets.write(good)
+	for name, c := range map[string]struct {
+		text delayer.Ticket
+		why  error
+	}{
+		"another vhost":  {newTickets("other", "delayer", "52x4s").write(good), errOthers},
+		"another prefix": {newTickets("/", "other", "52x4s").write(good), errOthers},
+		"another wheel":  {newTickets("/", "delayer", "64x3s").write(good), errOthers},
+		"nothing":        {"", errDamaged},
+		"no ticket":      {"hello", errDamaged},
+		"longer":         {text + "AAAA", errDamaged},
+		"no time":        {ourTickets.write(ticket{id: "ABC1"}), errDamaged},
+		"no id":          {ourTickets.write(ticket{due: good.due}), errDamaged},
+		"an id too long": {ourTickets.write(ticket{id: strings.Repeat("A", bundle.MaxID+1), due: good.due}), errDamaged},
+	} {
+		_, err := ourTickets.read(c.text)
+		require.ErrorIs(t, err, c.why, name)
+	}
+	for i := range text {
+		_, err := ourTickets.read(text[:i])
+		require.ErrorIs(t, err, errDamaged, "cut short: %s", text[:i])
+		for _, letter := range "A_9" {
+			changed := text[:i] + delayer.Ticket(letter) + text[i+1:]
+			if changed == text {
+				continue
+			}
+			_, err := ourTickets.read(changed)
+			require.Error(t, err, "changed by a letter: %s", changed)
+		}
+	}
+}
+
+// FuzzTickets: whatever is read can be written again, and is then the same.
+func FuzzTickets(f *testing.F) {
+	f.Add(string(ourTickets.write(ticket{id: "ABC1", due: 1795329200000})))
+	f.Fuzz(func(t *testing.T, text string) {
+		if is, err := ourTickets.read(delayer.Ticket(text)); err == nil {
+			require.Equal(t, text, string(ourTickets.write(is)))
+		}
+	})
+}
+
+// TestWheel_Plan: names and keys are the protocol, no two queues share one, and each slot has one.
+func TestWheel_Plan(t *testing.T) {
+	w := New("/", "p", 0)
+	slot := leader.Queue{Ring: 1, Index: 7}
+	exchange, key := w.to(slot)
+	require.Equal(t, []string{"p.controller.slot.32s.07", "p.controller.enter.slots", "~d:slot:32s-07", "p.controller.log", "p.controller.enter"},
+		[]string{w.queue(slot), exchange, key, w.queue(leader.Log), w.enter()})
+	require.Equal(t, "p:controller,log,slots="+leader.Default().String()+",quorum", w.config())
+	require.Equal(t, "p.controller", w.Plan().Markers[0].Name, "that of rounds: another wheel is a conflict")
+	queues := map[string]bool{}
+	for _, q := range w.Plan().Queues {
+		require.False(t, queues[q.Name], q.Name)
+		queues[q.Name] = true
+	}
+	const most = 64
+	require.LessOrEqual(t, len(queues), most)
+	for _, q := range w.rings.Slots() {
+		require.True(t, queues[w.queue(q)], w.queue(q))
+	}
+	keys := map[string]bool{}
+	for _, b := range w.Plan().Bindings {
+		at := b.Source + " " + b.Key
+		require.False(t, keys[at] && b.Source == w.enterSlots(), "two queues get %s", at)
+		keys[at] = true
+	}
+}
+
+// TestUntil: this process stands still after it has read the broker's time.
+func TestUntil(t *testing.T) {
+	now := newClock(brokertime.Config{}).now()
+	due := time.Now().Add(10 * time.Second)
+	now.Mono -= time.Second
+	require.InDelta(t, 11*time.Second, until(due, now), float64(500*time.Millisecond))
+}
+
+// TestClock_Closed: nobody waits for the time once it is not asked for any more.
+func TestClock_Closed(t *testing.T) {
+	d := &Delayer{clock: newClock(brokertime.Config{})}
+	waits := make(chan error)
+	go func() {
+		_, err := d.time(context.Background(), "cancel")
+		waits <- err
+	}()
+	d.clock.close()
+	require.ErrorIs(t, <-waits, delayer.ErrClosed)
+}
+
+// TestNamed: an error that others have too is not changed, and says what is to be fixed.
+func TestNamed(t *testing.T) {
+	d := &Delayer{}
+	shared := &delayer.Error{Op: "declare", Object: `queue "q"`, Kind: delayer.ErrConflict}
+	require.ErrorContains(t, d.named("cancel", ticket{id: "m"}, shared), `declare queue "q"`)
+	nameless := &delayer.Error{Op: "publish", Kind: delayer.ErrNotSent}
+	require.ErrorContains(t, d.named("cancel", ticket{id: "m"}, nameless), "cancel message m")
+	require.Equal(t, "publish", nameless.Op)
 }
