@@ -17,7 +17,7 @@ import (
 // snapshot writes what is known of what waits. The caller holds mu.
 func (t *tenure) snapshot(e leader.Snapshot) {
 	kept := func(bool) { t.happened(leader.Kept{}) }
-	if !t.counts { // it might keep the log's channel waiting: see place
+	if !t.counts { // it might keep the log's channel waiting: see onceAnswered
 		go kept(false)
 		return
 	}

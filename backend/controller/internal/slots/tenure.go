@@ -27,7 +27,7 @@ type tenure struct {
 	mu      sync.Mutex
 	leader  *leader.Leader
 	queues  map[leader.Queue]*queue
-	asked   map[leader.Queue]*line // what is to be written to slots once they have answered
+	asked   map[leader.Queue]*line // what is to be done with slots once they have answered
 	writes  line                   // acknowledgements and bundles
 	tick    *time.Timer
 	counts  bool           // the queue of the snapshot answers
@@ -119,14 +119,16 @@ func (t *tenure) do(e leader.Effect) {
 	case leader.Consume:
 		q := &queue{tenure: t, is: e.Queue, name: t.wheel.queue(e.Queue)}
 		t.queues[e.Queue] = q
-		t.follow(&q.line, func() {
-			channel, err := q.open()
-			if err == nil {
-				err = q.consume(channel, e.Prefetch)
-			}
-			if err != nil {
-				t.end(err)
-			}
+		t.onceAnswered(e.Queue, func() {
+			t.follow(&q.line, func() {
+				channel, err := q.open()
+				if err == nil {
+					err = q.consume(channel, e.Prefetch)
+				}
+				if err != nil {
+					t.end(err)
+				}
+			})
 		})
 	case leader.Release:
 		q := t.queues[e.Queue]
@@ -142,7 +144,7 @@ func (t *tenure) do(e leader.Effect) {
 			t.after(func() error { return q.channel.Ack(e.Tag, e.Multiple) })
 		}
 	case leader.Write:
-		t.place(e)
+		t.onceAnswered(e.To, func() { t.after(func() error { return t.write(e) }) })
 	case leader.Deliver:
 		t.deliver(e.Item)
 	case leader.Snapshot:
@@ -193,17 +195,18 @@ func (t *tenure) follow(l *line, do ...func()) {
 	})
 }
 
-// place writes a bundle on the log's channel. RabbitMQ waits up to 65 s for the first message of a
-// channel to a quorum queue that has no leader, and does nothing else of that channel meanwhile. So a
-// slot proves first, on a channel of its own, that it answers: by a mark of nobody, which whoever reads
-// it acknowledges.
-func (t *tenure) place(e leader.Write) {
-	l := t.asked[e.To]
+// onceAnswered does something with a slot, with mu held, once that has answered. RabbitMQ waits up to
+// 65 s for the first message of a channel to a quorum queue that has no leader, and does nothing else
+// of that channel meanwhile; and it closes the connection of who consumes such a queue. So a slot
+// proves first, on a channel of its own, that it answers: by a mark of nobody, which whoever reads it
+// acknowledges. The caller holds mu.
+func (t *tenure) onceAnswered(q leader.Queue, do func()) {
+	l := t.asked[q]
 	if l == nil {
 		l = &line{}
-		t.asked[e.To] = l
+		t.asked[q] = l
 		t.follow(l, func() {
-			if err := t.ask(e.To); err != nil {
+			if err := t.ask(q); err != nil {
 				t.end(err)
 			}
 		})
@@ -211,7 +214,7 @@ func (t *tenure) place(e leader.Write) {
 	t.follow(l, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.after(func() error { return t.write(e) })
+		do()
 	})
 }
 
