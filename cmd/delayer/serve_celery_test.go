@@ -195,7 +195,8 @@ def ship(self, order):
     print(f"order {order} was shipped", flush=True)
 `, `
 from datetime import datetime, timedelta, timezone
-from unmodified import collect, remind, ship
+from unmodified import app, collect, remind, ship
+app.conf.broker_transport_options = {"confirm_publish": True}
 for order, task in (42, remind), (43, collect), (44, ship):
     task.apply_async([order], headers={"x-delay": 1000})
 remind.apply_async([45], countdown=1)

@@ -122,7 +122,7 @@ func TestServe_Proxy(t *testing.T) {
 		assert.NotContains(t, d.Headers, "x-delayer-exchange")
 	}
 
-	// A client that ends without a word.
+	// A client that ends without a word. RabbitMQ forgets what quorum queues have not stored by then.
 	var wire net.Conn
 	client, err := amqp091.DialConfig(url, amqp091.Config{Dial: func(network, addr string) (_ net.Conn, err error) {
 		wire, err = net.Dial(network, addr)
@@ -133,7 +133,7 @@ func TestServe_Proxy(t *testing.T) {
 	require.NoError(t, err)
 	const many = 500
 	for i := range many {
-		require.NoError(t, left.Publish("direct", "key", false, false, amqp091.Publishing{MessageId: fmt.Sprint(i), Headers: amqp091.Table{"x-delay": int32(i % 2)}}))
+		require.NoError(t, left.Publish("direct", "key", false, false, amqp091.Publishing{MessageId: fmt.Sprint(i)}))
 	}
 	require.NoError(t, wire.(*net.TCPConn).CloseWrite())
 	for range many {

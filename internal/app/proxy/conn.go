@@ -101,14 +101,15 @@ func (c *conn) run() {
 	if errors.As(err, &why) {
 		c.stop(why.code, why.text)
 	}
-	// Without this the broker may forget what was published and not confirmed.
-	soon, ends := time.Now().Add(closeWithin), c.ended.Load() != nil
-	_ = c.broker.SetWriteDeadline(soon)
+	// Without this the broker forgets what it has read and not stored, also of classic queues.
+	ends := c.ended.Load() != nil
+	if ends {
+		_ = c.broker.SetWriteDeadline(time.Now().Add(closeWithin))
+	} else { // the client has gone
+		_ = c.broker.SetDeadline(time.Now().Add(takenWithin))
+	}
 	_, _ = c.out.Write(frame.NewMethod(0, frame.Close, uint16(200), "the connection through delayer ends", uint32(0)))
 	_ = c.out.Flush()
-	if !ends { // the client has gone
-		_ = c.broker.SetReadDeadline(soon)
-	}
 	<-c.gone
 	if ends && err != nil {
 		untilClosed(c.client, &c.in)

@@ -133,6 +133,7 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Proxy, error) {
 const (
 	handshakeWithin = 30 * time.Second // for TLS and AMQP, until the virtual host is open
 	closeWithin     = 5 * time.Second  // for who is told that its connection ends
+	takenWithin     = 30 * time.Second // for the broker to take what a client has left
 	writeWithin     = 30 * time.Second // for a client to take what it has asked for
 	rereads         = 5 * time.Second  // of the certificate
 	mostRefused     = 100              // are told so at a time; others are only disconnected
