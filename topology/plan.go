@@ -6,8 +6,8 @@
 //	err = plan.WriteText(os.Stdout)
 //
 // A Plan can be written for people, and for rabbitmqctl and the management plugin to import. It asks
-// no broker: backend.Apply, backend.Verify and backend.Remove do. Bindings to destinations are in no Plan: they are made when a destination is
-// first used.
+// no broker: backend.Apply, backend.Verify and backend.Remove do. Bindings to destinations are in no
+// Plan: they are made when a destination is first used.
 package topology
 
 import amqp091 "github.com/rabbitmq/amqp091-go"

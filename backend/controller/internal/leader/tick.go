@@ -47,7 +47,8 @@ func (l *Leader) tend() {
 	if l.clocked.Known { // whatever was known in between
 		l.compare(l.clocked)
 	}
-	if l.clocked = l.now; l.over {
+	l.clocked = l.now
+	if l.over {
 		return
 	}
 	l.openTurns()

@@ -39,7 +39,7 @@ func start(ctx context.Context, s engine.Settings, d *Delayer, process string) (
 }
 
 // beCounted consumes the queue by which controllers are counted: of the log the broker counts the
-// active consumer alone. What somebody puts there stays there.
+// active consumer alone. A message that a stranger puts there stays.
 func (c *controller) beCounted(ctx context.Context) {
 	broker.Consume(ctx, c.session.In, broker.Consuming{
 		Queue: c.wheel.candidates(), Prefetch: 1, Failed: func(context.Context, error) {},

@@ -142,6 +142,15 @@ func (p *publisher) reserve() {
 	}
 }
 
+// next is the entry with which the next bundle begins, nil if there is none. The caller holds mu.
+func (p *publisher) next() *entry {
+	r := p.writer.Next()
+	if r == nil {
+		return nil
+	}
+	return r.Of.(*entry)
+}
+
 // send publishes a bundle. Nothing that is sent later overtakes it: no other is reserved until it is
 // taken.
 func (p *publisher) send(id uint64) {
@@ -156,8 +165,8 @@ func (p *publisher) send(id uint64) {
 	}
 	p.mu.Lock()
 	ctx := p.ctx
-	if next := p.writer.Next(); next != nil && next.Of.(*entry).alone {
-		ends, cancel := context.WithCancel(next.Of.(*entry).ctx)
+	if e := p.next(); e != nil && e.alone {
+		ends, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		ctx = ends
@@ -166,8 +175,8 @@ func (p *publisher) send(id uint64) {
 		msg.Fill = func(to *amqp091.Publishing) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if next := p.writer.Next(); next != nil { // the one before it may be withdrawn
-				next.Of.(*entry).alone = false
+			if e := p.next(); e != nil {
+				e.alone = false // the one before it may be withdrawn
 			}
 			return take(to)
 		}

@@ -18,12 +18,12 @@ import (
 
 // record returns a message as it waits. due is by the broker's clock; 0: that is not known.
 func record(m engine.Wait, msg amqp091.Publishing, due brokertime.Due) (bundle.Record, error) {
-	user := msg.UserId
-	msg.UserId = ""
-	content := bundle.Content{Envelope: m.Envelope, Due: due, Key: m.Key, To: m.Destinations, Message: msg}
 	if len(m.Envelope.ID) > bundle.MaxID { // of a misrouted message that a stranger wrote
 		return bundle.Record{}, fmt.Errorf("its id has %d bytes, at most %d are allowed", len(m.Envelope.ID), bundle.MaxID)
 	}
+	user := msg.UserId
+	msg.UserId = ""
+	content := bundle.Content{Envelope: m.Envelope, Due: due, Key: m.Key, To: m.Destinations, Message: msg}
 	payload, err := content.Append(make([]byte, 0, len(msg.Body)+besideBody))
 	if err != nil {
 		return bundle.Record{}, err

@@ -66,10 +66,7 @@ func forgedCancel() []byte {
 // it was, unless it is a bundle. A new leader looks into all slots.
 func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 	d := w.slots(controls)
-	queue, a := w.queue(), newMessages()
-	got := w.Consume(queue)
-	w.publish(d, queue, a, "binds the queue", time.Millisecond)
-	w.settle(got, a)
+	queue, got := w.bound(d)
 	require.NoError(t, d.Close())
 
 	key := delivery.Key("", queue, message.Words(queue))
@@ -119,6 +116,7 @@ func slotsForeignMessagesAreKept(t *testing.T, w *workbench) {
 		gotArrived = append(gotArrived, string(m.Body))
 	}
 	require.ElementsMatch(t, wantArrived, gotArrived)
+	a := newMessages()
 	w.publish(d, queue, a, "behind", time.Millisecond)
 	w.settle(got, a)
 	require.NoError(t, d.Close())

@@ -196,10 +196,8 @@ func slotsSilentDestination(t *testing.T, w *workbench) {
 // would go there goes elsewhere, and nothing else waits for it, nor does the end of the process.
 func slotsSilentSlot(t *testing.T, w *workbench) {
 	d := w.slots(controls)
-	queue, a := w.queue(), newMessages()
-	got := w.Consume(queue)
-	w.publish(d, queue, a, "before", time.Millisecond)
-	w.settle(got, a)
+	queue, got := w.bound(d)
+	a := newMessages()
 	due := time.Now().Add(3 * seconds.width)
 	for i := range 2 {
 		rabbittest.Suspend(t, rabbittest.Broker(t), w.slot(seconds, time.Until(due)+time.Duration(i)*seconds.width))
